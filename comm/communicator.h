@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The interface by which the ranks of a world exchange and combine data.
+//
+// A `Communicator` is one rank's end of a group of `world_size()` ranks. Every
+// rank of the group makes the same collective calls in the same order; `Send`
+// and `Recv` are matched by their tag and involve two ranks only. All calls
+// here block until this rank's part is done: its output is complete, and its
+// input may be overwritten.
+//
+// Buffers. Raw memory with a count of elements and a type; any alignment will
+// do. The memory is the caller's and has to stay valid during the call. Input
+// and output may be the same memory (in place, in the form that each method
+// states); any other overlap is refused.
+//
+// Results of a reduction are the same bits on every rank, and from run to run
+// for the same world and algorithm. docs/architecture.md states the order of
+// the operands and the rounding of each algorithm.
+//
+// Errors. Wrong arguments are `INVALID_ARGUMENT`: nothing is sent, and the
+// communicator stays usable. Any other error closes the communicator for good
+// and, through its job, the communicators of all other ranks: each later call
+// returns the first error at once. The output of a failed call is unspecified,
+// but nothing writes to it after the call has returned.
+//   UNAVAILABLE          a rank died or left; the message names it
+//   DEADLINE_EXCEEDED    the operation's time-out passed; the message names the
+//                        rank that holds the others up, the operation and its
+//                        sequence number
+//   FAILED_PRECONDITION  the ranks' calls do not match (the message has both),
+//                        or two threads are in calls at the same time
+//   whatever was given   to `Abort` by any rank
+//
+// Threads. One thread at a time may be in a call of a communicator; `Abort` may
+// be called from any thread at any time. Different communicators are
+// independent of one another. Destroying a communicator while a call is in it
+// is a bug of the caller.
+
+#ifndef SHOAL_COMM_COMMUNICATOR_H_
+#define SHOAL_COMM_COMMUNICATOR_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "shoal/base/dialect.h"
+#include "shoal/comm/algorithm.h"
+#include "shoal/comm/call.h"
+#include "shoal/comm/dtype.h"
+#include "shoal/comm/reduce_op.h"
+
+namespace shoal {
+
+// Memory that a call reads. `data` may be null when `count` is 0.
+struct ConstBuffer {
+  const void* data = nullptr;
+  std::int64_t count = 0;  // elements
+  DType dtype = DType::kU8;
+};
+
+// Memory that a call writes.
+struct Buffer {
+  void* data = nullptr;
+  std::int64_t count = 0;  // elements
+  DType dtype = DType::kU8;
+
+  operator ConstBuffer() const { return {data, count, dtype}; }
+};
+
+// The buffer that is the elements of `span`.
+template <typename T>
+Buffer BufferOf(absl::Span<T> span) {
+  return {span.data(), static_cast<std::int64_t>(span.size()), DTypeOf<T>()};
+}
+template <typename T>
+ConstBuffer BufferOf(absl::Span<const T> span) {
+  return {span.data(), static_cast<std::int64_t>(span.size()), DTypeOf<T>()};
+}
+
+// What a single call may choose for itself.
+struct CallOptions {
+  // Unset: the communicator's operation time-out. Zero or less is refused.
+  std::optional<absl::Duration> timeout;
+  // Has to be the same on all ranks, like every other argument. An algorithm
+  // that the collective does not have is refused.
+  Algorithm algorithm = Algorithm::kAuto;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // In [0, world_size()). Thread-safe.
+  virtual int rank() const = 0;
+  // At least 1. Thread-safe.
+  virtual int world_size() const = 0;
+
+  // output[i] = input of rank 0 [i] op input of rank 1 [i] op ... on every
+  // rank. Counts and types of the two are equal, and the same on all ranks.
+  // In place: input.data == output.data.
+  absl::Status AllReduce(ConstBuffer input, Buffer output, ReduceOp op,
+                         const CallOptions& options = {});
+  // In place.
+  absl::Status AllReduce(Buffer buffer, ReduceOp op,
+                         const CallOptions& options = {});
+
+  // Rank r gets part r of the reduced vector: input has world_size() parts of
+  // output.count elements each. In place: output is this rank's part of input.
+  absl::Status ReduceScatter(ConstBuffer input, Buffer output, ReduceOp op,
+                             const CallOptions& options = {});
+
+  // output is the inputs of all ranks, in the order of the ranks: world_size()
+  // parts of input.count elements each. In place: input is this rank's part of
+  // output.
+  absl::Status AllGather(ConstBuffer input, Buffer output,
+                         const CallOptions& options = {});
+
+  // The elements of `root`'s buffer replace those of every other rank's.
+  absl::Status Broadcast(Buffer buffer, int root,
+                         const CallOptions& options = {});
+
+  // Returns once every rank has entered it.
+  absl::Status Barrier(const CallOptions& options = {});
+
+  // Sends to rank `to`, which receives with the same tag, count and type.
+  // Messages of the same sender, receiver and tag arrive in the order in which
+  // they were sent; messages with different tags pass one another. A small
+  // message returns when it is on its way; a large one waits until it is
+  // received. `tag` is 0 or more; a rank cannot send to itself.
+  absl::Status Send(ConstBuffer buffer, int to, int tag = 0,
+                    const CallOptions& options = {});
+
+  // Receives from rank `from` the oldest message with this tag. Another count
+  // or type than the sender's is `FAILED_PRECONDITION` on both.
+  absl::Status Recv(Buffer buffer, int from, int tag = 0,
+                    const CallOptions& options = {});
+
+  // Both at once, so that ranks may exchange large messages with each other or
+  // along a ring. With `to` and `from` both this rank: a copy. The buffers must
+  // not overlap.
+  absl::Status SendRecv(ConstBuffer send, int to, Buffer recv, int from,
+                        int tag = 0, const CallOptions& options = {});
+
+  // Closes the communicators of the job on all ranks with `reason`, which must
+  // not be OK; operations in progress and all later ones return it. The first
+  // error of a job wins, also over a later Abort. Thread-safe.
+  void Abort(const absl::Status& reason);
+
+ protected:
+  Communicator() = default;
+
+ private:
+  // The arguments have been checked. `calls` has one element, or two (a Send
+  // and a Recv) that proceed side by side.
+  virtual absl::Status Execute(absl::Span<const Call> calls,
+                               const CallOptions& options) = 0;
+  virtual void DoAbort(const absl::Status& reason) = 0;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_COMM_COMMUNICATOR_H_

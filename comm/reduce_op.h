@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ways in which a reduction combines the elements of several ranks.
+//
+// The numeric values travel in message headers and never change.
+// Values; thread-safe.
+
+#ifndef SHOAL_COMM_REDUCE_OP_H_
+#define SHOAL_COMM_REDUCE_OP_H_
+
+#include <cstdint>
+#include <ostream>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace shoal {
+
+// Integers wrap around (two's complement). A NaN on any rank makes the minimum
+// and the maximum NaN, whatever the order of the ranks; -0 is less than +0.
+enum class ReduceOp : std::uint8_t {
+  kSum = 0,
+  kProduct = 1,
+  kMin = 2,
+  kMax = 3,
+  // The sum divided by the world size at the end, once. For integers: the
+  // wrapped sum, divided with truncation toward zero.
+  kAverage = 4,
+};
+
+inline constexpr ReduceOp kAllReduceOps[] = {
+    ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax,
+    ReduceOp::kAverage};
+
+// True for the values named above; what arrives from a peer is checked by it.
+bool IsValidReduceOp(ReduceOp op);
+
+// "sum", "product", "min", "max", "average"; "op(9)" for a value that is none.
+absl::string_view ReduceOpName(ReduceOp op);
+
+// The inverse of `ReduceOpName`; "prod" and "avg", as nccl-tests spells them,
+// are taken too. `INVALID_ARGUMENT` names the text and the choice.
+absl::StatusOr<ReduceOp> ParseReduceOp(absl::string_view name);
+
+std::ostream& operator<<(std::ostream& out, ReduceOp op);
+
+}  // namespace shoal
+
+#endif  // SHOAL_COMM_REDUCE_OP_H_
