@@ -37,8 +37,7 @@ class ByteRing {
     const std::uint64_t end = read_.load() + capacity_;
     std::uint64_t at = begin;
     for (const struct iovec& piece : pieces) {
-      const std::size_t size =
-          std::min<std::uint64_t>(piece.iov_len, end - at);
+      const std::size_t size = std::min<std::uint64_t>(piece.iov_len, end - at);
       if (size == 0) continue;
       const char* const from = static_cast<const char*>(piece.iov_base);
       const std::size_t position = at % capacity_;
@@ -57,8 +56,7 @@ class ByteRing {
     const std::uint64_t end = written_.load();
     std::uint64_t at = begin;
     for (const struct iovec& piece : pieces) {
-      const std::size_t size =
-          std::min<std::uint64_t>(piece.iov_len, end - at);
+      const std::size_t size = std::min<std::uint64_t>(piece.iov_len, end - at);
       if (size == 0) continue;
       char* const to = static_cast<char*>(piece.iov_base);
       const std::size_t position = at % capacity_;
