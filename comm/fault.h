@@ -9,6 +9,8 @@
 #ifndef SHOAL_COMM_FAULT_H_
 #define SHOAL_COMM_FAULT_H_
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "shoal/comm/link.h"
 
@@ -27,6 +29,16 @@ struct EngineFault {
   Kind kind = Kind::kNone;
   int peer = -1;
   absl::Status status;  // not OK unless kNone
+
+  bool ok() const { return kind == Kind::kNone; }
+
+  // Keeps what is there already.
+  void Raise(Kind new_kind, int culprit, absl::Status why) {
+    if (!ok()) return;
+    kind = new_kind;
+    peer = culprit;
+    status = std::move(why);
+  }
 };
 
 // A link that has to become ready before anything can go on.
