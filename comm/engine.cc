@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "shoal/comm/call.h"
-#include "shoal/comm/engine_fault.h"
+#include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/message_receiver.h"
 #include "shoal/comm/message_sender.h"

@@ -36,7 +36,7 @@
 
 #include "absl/status/status.h"
 #include "shoal/comm/call.h"
-#include "shoal/comm/engine_fault.h"
+#include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/schedule.h"
 
@@ -46,14 +46,6 @@ struct EngineOptions {
   // Payload is reduced and sent on in slices of at most so many bytes; rounded
   // down to whole elements, at least one.
   std::size_t slice_bytes = 128 * 1024;
-};
-
-// A link that has to become ready before anything can go on.
-struct LinkInterest {
-  Link* link = nullptr;
-  int peer = -1;
-  bool read = false;
-  bool write = false;
 };
 
 class Engine {

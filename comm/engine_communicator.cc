@@ -71,6 +71,9 @@ class EngineCommunicator final : public Communicator {
     Call call;  // with the algorithm that was chosen
     bool message = false;
     std::uint64_t id = 0;  // in the machine that has it
+    // Of collectives the engine's, which is the same on all ranks; messages are
+    // counted by each rank for itself.
+    std::uint64_t sequence = 0;
   };
 
   absl::Status Execute(absl::Span<const Call> calls,
@@ -82,7 +85,8 @@ class EngineCommunicator final : public Communicator {
   absl::StatusOr<Operation> StartCollective(const Call& call);
   absl::StatusOr<Operation> StartMessage(const Call& call,
                                          absl::Duration timeout);
-  absl::Status EnsureOutgoing(const Call& call, absl::Duration timeout);
+  absl::Status EnsureOutgoing(const Call& call, std::uint64_t sequence,
+                              absl::Duration timeout);
   void AdoptIncoming();
 
   absl::Status Drive(absl::Span<const Operation> operations,
@@ -101,7 +105,7 @@ class EngineCommunicator final : public Communicator {
   void Park(Clock::time_point deadline);
 
   std::string Describe(const Operation& operation) const {
-    return absl::StrCat(operation.call.ToString(), " #", operation.id);
+    return absl::StrCat(operation.call.ToString(), " #", operation.sequence);
   }
 
   EngineCommunicatorOptions options_;
@@ -110,6 +114,8 @@ class EngineCommunicator final : public Communicator {
   Engine engine_;
   PointToPoint messages_;
   ScheduleCache schedules_;
+
+  std::uint64_t messages_started_ = 0;
 
   // True while a thread is in a call.
   std::atomic<bool> busy_{false};
@@ -130,7 +136,7 @@ EngineCommunicator::EngineCommunicator(EngineCommunicatorOptions options)
       outgoing_(options_.world_size),
       engine_(options_.rank, options_.world_size, Pointers(options_.links),
               options_.engine),
-      messages_(options_.rank, options_.world_size, PointToPointOptions()),
+      messages_(options_.rank, options_.world_size),
       schedules_(options_.rank, options_.world_size) {
   options_.point_to_point_links->SetWaker(options_.waker);
   options_.domain->AddWaker(options_.waker.get());
@@ -185,20 +191,23 @@ EngineCommunicator::StartCollective(const Call& call) {
   SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<const Schedule> schedule,
                          schedules_.Get(chosen));
   const std::uint64_t id = engine_.Start(std::move(schedule), chosen);
-  return Operation{chosen, /*message=*/false, id};
+  return Operation{chosen, /*message=*/false, id, /*sequence=*/id};
 }
 
 absl::StatusOr<EngineCommunicator::Operation> EngineCommunicator::StartMessage(
     const Call& call, absl::Duration timeout) {
   AdoptIncoming();
+  const std::uint64_t sequence = ++messages_started_;
   if (call.signature.kind == CallKind::kRecv) {
-    return Operation{call, /*message=*/true, messages_.StartRecv(call)};
+    return Operation{call, /*message=*/true, messages_.StartRecv(call),
+                     sequence};
   }
-  SHOAL_RETURN_IF_ERROR(EnsureOutgoing(call, timeout));
-  return Operation{call, /*message=*/true, messages_.StartSend(call)};
+  SHOAL_RETURN_IF_ERROR(EnsureOutgoing(call, sequence, timeout));
+  return Operation{call, /*message=*/true, messages_.StartSend(call), sequence};
 }
 
 absl::Status EngineCommunicator::EnsureOutgoing(const Call& call,
+                                                std::uint64_t sequence,
                                                 absl::Duration timeout) {
   std::unique_ptr<Link>& link = outgoing_[call.peer];
   if (link != nullptr) return absl::OkStatus();
@@ -210,8 +219,8 @@ absl::Status EngineCommunicator::EnsureOutgoing(const Call& call,
     return absl::OkStatus();
   }
   if (options_.domain->failed()) return FailWith(options_.domain->status());
-  const std::string operation =
-      absl::StrCat(call.ToString(), " (", opened.status().message(), ")");
+  const std::string operation = absl::StrCat(
+      call.ToString(), " #", sequence, " (", opened.status().message(), ")");
   if (!absl::IsDeadlineExceeded(opened.status())) {
     return FailWith(options_.domain->FailAfterLostLink(call.peer, operation));
   }
@@ -237,7 +246,7 @@ void EngineCommunicator::AdoptIncoming() {
 absl::Status EngineCommunicator::Drive(absl::Span<const Operation> operations,
                                        absl::Duration timeout) {
   const Operation& first = operations[0];
-  options_.domain->Enter(first.id, first.call);
+  options_.domain->Enter(first.sequence, first.call);
   WaitStrategy wait(WaitStrategy::DefaultBounds(options_.cores_to_spare));
   // The clock is read first when something has been tried in vain.
   Clock::time_point deadline{};
@@ -304,7 +313,8 @@ absl::Status EngineCommunicator::Finish(
       engine_.Forget(operation.id);
     }
   }
-  options_.domain->Leave(operations[0].id, operations[0].call, status.ok());
+  options_.domain->Leave(operations[0].sequence, operations[0].call,
+                         status.ok());
   return status;
 }
 

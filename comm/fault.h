@@ -9,6 +9,7 @@
 #ifndef SHOAL_COMM_FAULT_H_
 #define SHOAL_COMM_FAULT_H_
 
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -21,10 +22,14 @@ namespace shoal::internal {
 struct EngineFault {
   enum class Kind {
     kNone,
-    kPeerLost,  // a link ended that an operation needs; only a hint: the reason
-                // comes from elsewhere
-    kMismatch,  // the peer's call does not fit this rank's own
-    kCorrupt,   // what the peer sent cannot be a message of its protocol
+    // A link ended that an operation still needs: `UNAVAILABLE`. Only a hint:
+    // the peer may have fallen over the end of another.
+    kPeerLost,
+    // The peer made another call, or the same one at another place in the
+    // order: `FAILED_PRECONDITION`, with both calls.
+    kMismatch,
+    // What the peer sent is no message, or none that its call has: `DATA_LOSS`.
+    kCorrupt,
   };
   Kind kind = Kind::kNone;
   int peer = -1;
@@ -40,6 +45,11 @@ struct EngineFault {
     status = std::move(why);
   }
 };
+
+// The link of `rank` to `peer` ended while `call` ("AllReduce(...) #7") still
+// needed it. `reason` is in the operating system's words, or empty.
+EngineFault PeerLost(int rank, int peer, const std::string& call,
+                     const std::string& reason);
 
 // A link that has to become ready before anything can go on.
 struct LinkInterest {

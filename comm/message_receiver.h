@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "shoal/comm/engine_fault.h"
+#include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/message_header.h"
 #include "shoal/comm/message_sender.h"

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "shoal/comm/engine_fault.h"
+#include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/message_header.h"
 #include "shoal/comm/operation.h"

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <string>
 
-#include "shoal/comm/engine_fault.h"
+#include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/message_header.h"
 #include "shoal/comm/operation.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "shoal/comm/engine_fault.h"
+#include "shoal/comm/fault.h"
 
 #include <string>
 
