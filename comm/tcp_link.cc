@@ -16,20 +16,15 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "shoal/base/mutex.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/link.h"
-#include "shoal/comm/monotonic_clock.h"
 #include "shoal/comm/tcp_address.h"
-#include "shoal/comm/tcp_socket.h"
 
 namespace shoal::internal {
 namespace {
@@ -93,29 +88,22 @@ class BufferView {
   absl::Span<const struct iovec> pieces_;
 };
 
-}  // namespace
-
-struct TcpLinkGroup::Impl {
-  explicit Impl(TcpLinkGroupOptions given) : options(std::move(given)) {}
-
-  const TcpLinkGroupOptions options;
-  // Asio enters every socket into its context's epoll set. Nobody runs this
-  // one, so that arriving data wakes no thread but the one that waits for it.
-  asio::io_context idle{1};
-  Mutex mutex;
-  std::vector<GuardedDescriptor> closing ABSL_GUARDED_BY(mutex);
-  bool first_close_told ABSL_GUARDED_BY(mutex) = false;
-};
-
-class TcpLinkGroup::TcpLink final : public Link {
+class TcpLink final : public Link {
  public:
-  TcpLink(std::shared_ptr<TcpLinkGroup> group, asio::ip::tcp::socket socket)
-      : group_(std::move(group)), socket_(std::move(socket)) {}
+  TcpLink(std::shared_ptr<asio::io_context> idle, asio::ip::tcp::socket socket)
+      : idle_(std::move(idle)), socket_(std::move(socket)) {}
 
   ~TcpLink() override {
     ErrorCode error;
-    const int descriptor = socket_.release(error);
-    group_->TakeBack(GuardedDescriptor::Reclaim(descriptor));
+    GuardedDescriptor::Reclaim(socket_.release(error)).Close();
+  }
+
+  absl::Status BecomeNonBlocking() {
+    ErrorCode error;
+    socket_.non_blocking(true, error);
+    if (!error) return absl::OkStatus();
+    return absl::InternalError(
+        absl::StrCat("cannot make a socket non-blocking: ", error.message()));
   }
 
   LinkResult TryWrite(absl::Span<const struct iovec> pieces) override {
@@ -177,70 +165,52 @@ class TcpLinkGroup::TcpLink final : public Link {
     return {LinkState::kEnded, 0};
   }
 
-  const std::shared_ptr<TcpLinkGroup> group_;
+  const std::shared_ptr<asio::io_context> idle_;
   asio::ip::tcp::socket socket_;
   bool write_ended_ = false;
   bool read_ended_ = false;
   std::string end_reason_;
 };
 
-absl::StatusOr<std::shared_ptr<TcpLinkGroup>> TcpLinkGroup::Create(
-    TcpLinkGroupOptions options) {
+}  // namespace
+
+struct TcpLinkFactory::Impl {
+  // Asio enters every socket into its context's epoll set. Nobody runs this
+  // one, so that arriving data wakes no thread but the one that waits for it.
+  const std::shared_ptr<asio::io_context> idle =
+      std::make_shared<asio::io_context>(1);
+};
+
+absl::StatusOr<TcpLinkFactory> TcpLinkFactory::Create() {
   try {
-    return std::shared_ptr<TcpLinkGroup>(
-        new TcpLinkGroup(std::make_unique<Impl>(std::move(options))));
+    return TcpLinkFactory(std::make_shared<Impl>());
   } catch (const std::exception& error) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot make the links of a communicator: ",
-                     error.what()));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cannot make the links of a communicator: ", error.what()));
   }
 }
 
-TcpLinkGroup::TcpLinkGroup(std::unique_ptr<Impl> impl)
+TcpLinkFactory::TcpLinkFactory(std::shared_ptr<const Impl> impl)
     : impl_(std::move(impl)) {}
 
-TcpLinkGroup::~TcpLinkGroup() {
-  MutexLock lock(&impl_->mutex);
-  const TcpLinkGroupOptions& options = impl_->options;
-  if (options.should_drain && !options.should_drain()) return;
-  DrainAndClose(std::move(impl_->closing),
-                MonotonicNow() + options.close_timeout);
-}
-
-absl::StatusOr<std::unique_ptr<Link>> TcpLinkGroup::MakeLink(
-    GuardedDescriptor socket) {
-  SHOAL_ASSIGN_OR_RETURN(const SocketAddress local,
-                         LocalAddress(socket.get()));
-  asio::ip::tcp::socket asio_socket(impl_->idle);
+absl::StatusOr<std::unique_ptr<Link>> TcpLinkFactory::Make(
+    GuardedDescriptor socket) const {
+  SHOAL_ASSIGN_OR_RETURN(const SocketAddress local, LocalAddress(socket.get()));
+  asio::ip::tcp::socket asio_socket(*impl_->idle);
   ErrorCode error;
   asio_socket.assign(local.family() == AF_INET ? asio::ip::tcp::v4()
                                                : asio::ip::tcp::v6(),
                      socket.get(), error);
-  if (!error) {
-    static_cast<void>(socket.Lend());
-    asio_socket.non_blocking(true, error);
+  if (error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot make a link of the socket at ", local.ToString(),
+                     ": ", error.message()));
   }
-  // From here on the link gives the socket back, whatever happens.
-  if (asio_socket.is_open()) {
-    auto link = std::make_unique<TcpLink>(shared_from_this(),
-                                          std::move(asio_socket));
-    if (!error) return std::unique_ptr<Link>(std::move(link));
-  }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "cannot make a link of a socket at ", local.ToString(), ": ",
-      error.message()));
-}
-
-void TcpLinkGroup::TakeBack(GuardedDescriptor socket) {
-  bool first = false;
-  {
-    MutexLock lock(&impl_->mutex);
-    first = !std::exchange(impl_->first_close_told, true);
-  }
-  if (first && impl_->options.on_first_close) impl_->options.on_first_close();
-  ::shutdown(socket.get(), SHUT_WR);
-  MutexLock lock(&impl_->mutex);
-  impl_->closing.push_back(std::move(socket));
+  static_cast<void>(socket.Lend());
+  // From here on the link closes it.
+  auto link = std::make_unique<TcpLink>(impl_->idle, std::move(asio_socket));
+  SHOAL_RETURN_IF_ERROR(link->BecomeNonBlocking());
+  return std::unique_ptr<Link>(std::move(link));
 }
 
 }  // namespace shoal::internal
