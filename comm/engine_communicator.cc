@@ -96,11 +96,12 @@ class EngineCommunicator final : public Communicator {
   bool AllDone(absl::Span<const Operation> operations) const;
   absl::Status Finish(absl::Span<const Operation> operations);
   const EngineFault& Fault() const;
-  // These three end both machines, and with them every operation, with the
-  // job's error, which the last one returns.
+  // These end both machines, and with them every operation, with the job's
+  // error; the last one returns it.
   void OnFault(const EngineFault& fault, const Operation& operation);
   void OnTimeout(absl::Span<const Operation> operations,
                  absl::Duration timeout);
+  void FailAll(const absl::Status& status);
   absl::Status FailWith(const absl::Status& status);
   void Park(Clock::time_point deadline);
 
@@ -260,7 +261,7 @@ absl::Status EngineCommunicator::Drive(absl::Span<const Operation> operations,
       break;
     }
     if (options_.domain->failed()) {
-      FailWith(options_.domain->status());
+      FailAll(options_.domain->status());
       break;
     }
     if (moved) {
@@ -326,12 +327,12 @@ const EngineFault& EngineCommunicator::Fault() const {
 void EngineCommunicator::OnFault(const EngineFault& fault,
                                  const Operation& operation) {
   if (fault.kind == EngineFault::Kind::kPeerLost) {
-    FailWith(
+    FailAll(
         options_.domain->FailAfterLostLink(fault.peer, Describe(operation)));
     return;
   }
   options_.domain->Fail(fault.peer, fault.status);
-  FailWith(options_.domain->status());
+  FailAll(options_.domain->status());
 }
 
 void EngineCommunicator::OnTimeout(absl::Span<const Operation> operations,
@@ -348,13 +349,17 @@ void EngineCommunicator::OnTimeout(absl::Span<const Operation> operations,
   report.operation = Describe(*late);
   report.awaiting =
       late->message ? messages_.AwaitedPeers() : engine_.AwaitedPeers();
-  FailWith(options_.domain->FailAfterTimeout(report, timeout));
+  FailAll(options_.domain->FailAfterTimeout(report, timeout));
 }
 
 absl::Status EngineCommunicator::FailWith(const absl::Status& status) {
+  FailAll(status);
+  return status;
+}
+
+void EngineCommunicator::FailAll(const absl::Status& status) {
   engine_.Fail(status);
   messages_.Fail(status);
-  return status;
 }
 
 void EngineCommunicator::Park(Clock::time_point deadline) {
