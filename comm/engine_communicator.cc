@@ -96,11 +96,12 @@ class EngineCommunicator final : public Communicator {
   bool AllDone(absl::Span<const Operation> operations) const;
   absl::Status Finish(absl::Span<const Operation> operations);
   const EngineFault& Fault() const;
-  // These three end both machines, and with them every operation, with the
-  // job's error, which the last one returns.
+  // These end both machines, and with them every operation, with the job's
+  // error; the last one returns it.
   void OnFault(const EngineFault& fault, const Operation& operation);
   void OnTimeout(absl::Span<const Operation> operations,
                  absl::Duration timeout);
+  void FailAll(const absl::Status& status);
   absl::Status FailWith(const absl::Status& status);
   void Park(Clock::time_point deadline);
 
@@ -253,14 +254,14 @@ absl::Status EngineCommunicator::Drive(absl::Span<const Operation> operations,
   for (int tries = 1;; ++tries) {
     const bool moved =
         Progress(first.message || tries % kTriesBetweenMessages == 0);
-    if (AllDone(operations)) break;
-    if (const EngineFault& fault = Fault();
-        fault.kind != EngineFault::Kind::kNone) {
+    // A fault ends the machine's operations, so it is looked at first.
+    if (const EngineFault& fault = Fault(); !fault.ok()) {
       OnFault(fault, first);
       break;
     }
+    if (AllDone(operations)) break;
     if (options_.domain->failed()) {
-      FailWith(options_.domain->status());
+      FailAll(options_.domain->status());
       break;
     }
     if (moved) {
@@ -300,22 +301,22 @@ bool EngineCommunicator::AllDone(absl::Span<const Operation> operations) const {
   return true;
 }
 
-// REQUIRES: all are done.
+// REQUIRES: all are done. Whatever ended an operation that did not succeed has
+// failed the job, whose error is the one to return: it names the first culprit.
 absl::Status EngineCommunicator::Finish(
     absl::Span<const Operation> operations) {
-  absl::Status status;
+  bool succeeded = true;
   for (const Operation& operation : operations) {
     if (operation.message) {
-      status.Update(messages_.result(operation.id));
+      succeeded &= messages_.result(operation.id).ok();
       messages_.Forget(operation.id);
     } else {
-      status.Update(engine_.result(operation.id));
+      succeeded &= engine_.result(operation.id).ok();
       engine_.Forget(operation.id);
     }
   }
-  options_.domain->Leave(operations[0].sequence, operations[0].call,
-                         status.ok());
-  return status;
+  options_.domain->Leave(operations[0].sequence, operations[0].call, succeeded);
+  return succeeded ? absl::OkStatus() : options_.domain->status();
 }
 
 const EngineFault& EngineCommunicator::Fault() const {
@@ -326,12 +327,12 @@ const EngineFault& EngineCommunicator::Fault() const {
 void EngineCommunicator::OnFault(const EngineFault& fault,
                                  const Operation& operation) {
   if (fault.kind == EngineFault::Kind::kPeerLost) {
-    FailWith(
+    FailAll(
         options_.domain->FailAfterLostLink(fault.peer, Describe(operation)));
     return;
   }
   options_.domain->Fail(fault.peer, fault.status);
-  FailWith(options_.domain->status());
+  FailAll(options_.domain->status());
 }
 
 void EngineCommunicator::OnTimeout(absl::Span<const Operation> operations,
@@ -348,13 +349,17 @@ void EngineCommunicator::OnTimeout(absl::Span<const Operation> operations,
   report.operation = Describe(*late);
   report.awaiting =
       late->message ? messages_.AwaitedPeers() : engine_.AwaitedPeers();
-  FailWith(options_.domain->FailAfterTimeout(report, timeout));
+  FailAll(options_.domain->FailAfterTimeout(report, timeout));
 }
 
 absl::Status EngineCommunicator::FailWith(const absl::Status& status) {
+  FailAll(status);
+  return status;
+}
+
+void EngineCommunicator::FailAll(const absl::Status& status) {
   engine_.Fail(status);
   messages_.Fail(status);
-  return status;
 }
 
 void EngineCommunicator::Park(Clock::time_point deadline) {
