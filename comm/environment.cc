@@ -2,6 +2,7 @@
 
 #include "shoal/comm/environment.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <functional>
@@ -74,7 +75,8 @@ absl::Status FindTimeout(const Lookup& lookup, absl::string_view name,
   if (!text.has_value()) return absl::OkStatus();
   double seconds = 0;
   if (absl::SimpleAtod(*text, &seconds)) {
-    *timeout = absl::Seconds(seconds);
+    // Abseil takes what is no number for infinity.
+    *timeout = absl::Seconds(std::isnan(seconds) ? 0 : seconds);
   } else if (!absl::ParseDuration(*text, timeout)) {
     return BadValue(name, *text, "a time such as 90s, 2m or 90 (seconds)");
   }
