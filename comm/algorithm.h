@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "shoal/base/dialect.h"
 
 namespace shoal {
 

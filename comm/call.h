@@ -71,6 +71,10 @@ struct Call {
   // Send and Recv only.
   std::int32_t peer = -1;
   std::int32_t tag = 0;
+
+  // As the signature's; for messages also with the other rank and the tag:
+  // "Send(f32 x 10 to rank 3, tag 5)", "Recv(u8 x 1 from rank 0, tag 0)".
+  std::string ToString() const;
 };
 
 }  // namespace shoal

@@ -98,6 +98,9 @@ class Communicator {
   virtual int rank() const = 0;
   // At least 1. Thread-safe.
   virtual int world_size() const = 0;
+  // OK, or the first error of the job, which every call returns from then on.
+  // Thread-safe.
+  virtual absl::Status status() const = 0;
 
   // output[i] = input of rank 0 [i] op input of rank 1 [i] op ... on every
   // rank. Counts and types of the two are equal, and the same on all ranks.

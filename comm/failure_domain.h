@@ -27,12 +27,15 @@ namespace shoal::internal {
 
 // What a rank is doing, in the words that others need to judge it.
 struct OperationReport {
-  // Of the operation that was entered last, from 1; 0: none yet. Collectives
-  // are counted by communicator, whatever their kind.
+  // Of the collective that was entered last, from 1; 0: none yet. Collectives
+  // are counted by communicator, whatever their kind; Send and Recv are not
+  // counted here.
   std::uint64_t entered = 0;
   std::uint64_t last_completed = 0;
   // False between calls.
   bool in_operation = false;
+  // False while in Send, Recv or SendRecv, which say nothing about `entered`.
+  bool collective = true;
   std::string operation;      // "AllReduce(f32 x 100, sum, ring) #17"
   std::vector<int> awaiting;  // ranks whose bytes are needed
 };
@@ -64,9 +67,17 @@ class FailureDomain {
                                         absl::Duration timeout) = 0;
 
   // What this rank answers when others ask. Called at the start and the end of
-  // every operation.
+  // every operation; cheap, so the call's text is made only when somebody asks.
+  // `sequence` is that of the collective; for Send and Recv, that of the
+  // message between the two ranks.
   virtual void Enter(std::uint64_t sequence, const Call& call) = 0;
-  virtual void Leave(std::uint64_t sequence, bool completed) = 0;
+  virtual void Leave(std::uint64_t sequence, const Call& call,
+                     bool completed) = 0;
+
+  // The communicator is being destroyed and makes no more calls. When it is the
+  // job's last on this rank, tells the peers goodbye, before its data links
+  // end. Called once by each communicator.
+  virtual void BeginClose() = 0;
 
   // `waker` is notified when the job fails, until it is removed.
   virtual void AddWaker(Waker* waker) = 0;

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "shoal/base/dialect.h"
 
 namespace shoal {
 
@@ -28,9 +29,9 @@ enum class ReduceOp : std::uint8_t {
   kAverage = 4,
 };
 
-inline constexpr ReduceOp kAllReduceOps[] = {
-    ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax,
-    ReduceOp::kAverage};
+inline constexpr ReduceOp kAllReduceOps[] = {ReduceOp::kSum, ReduceOp::kProduct,
+                                             ReduceOp::kMin, ReduceOp::kMax,
+                                             ReduceOp::kAverage};
 
 // True for the values named above; what arrives from a peer is checked by it.
 bool IsValidReduceOp(ReduceOp op);

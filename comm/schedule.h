@@ -95,8 +95,8 @@ BufferRange EvenPart(BufferId buffer, std::int64_t count, int parts, int index);
 // for the same element. `INVALID_ARGUMENT` for a rank outside the world, a
 // negative or overflowing count, a root outside the world, or an algorithm that
 // the collective does not have.
-absl::StatusOr<Schedule> BuildSchedule(const CallSignature& signature,
-                                       int rank, int world_size, bool in_place);
+absl::StatusOr<Schedule> BuildSchedule(const CallSignature& signature, int rank,
+                                       int world_size, bool in_place);
 
 // Fills in `depends_on` of all steps. Called by `BuildSchedule`; for schedules
 // made by hand.

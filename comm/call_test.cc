@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "shoal/comm/call.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "shoal/comm/algorithm.h"
+#include "shoal/comm/dtype.h"
+#include "shoal/comm/reduce_op.h"
+
+namespace shoal {
+namespace {
+
+TEST(CallKindTest, ValuesOfTheWireFormat) {
+  EXPECT_EQ(static_cast<int>(CallKind::kAllReduce), 1);
+  EXPECT_EQ(static_cast<int>(CallKind::kReduceScatter), 2);
+  EXPECT_EQ(static_cast<int>(CallKind::kAllGather), 3);
+  EXPECT_EQ(static_cast<int>(CallKind::kBroadcast), 4);
+  EXPECT_EQ(static_cast<int>(CallKind::kBarrier), 5);
+  EXPECT_EQ(static_cast<int>(CallKind::kSend), 6);
+  EXPECT_EQ(static_cast<int>(CallKind::kRecv), 7);
+}
+
+TEST(CallKindTest, ValidityAndNames) {
+  for (int i = 0; i < 256; ++i) {
+    EXPECT_EQ(IsValidCallKind(static_cast<CallKind>(i)), i >= 1 && i <= 7) << i;
+  }
+  EXPECT_EQ(CallKindName(CallKind::kAllReduce), "AllReduce");
+  EXPECT_EQ(CallKindName(CallKind::kReduceScatter), "ReduceScatter");
+  EXPECT_EQ(CallKindName(CallKind::kAllGather), "AllGather");
+  EXPECT_EQ(CallKindName(CallKind::kBroadcast), "Broadcast");
+  EXPECT_EQ(CallKindName(CallKind::kBarrier), "Barrier");
+  EXPECT_EQ(CallKindName(CallKind::kSend), "Send");
+  EXPECT_EQ(CallKindName(CallKind::kRecv), "Recv");
+}
+
+CallSignature Signature(CallKind kind, DType dtype, ReduceOp op,
+                        Algorithm algorithm, std::int64_t count,
+                        std::int32_t root) {
+  CallSignature signature;
+  signature.kind = kind;
+  signature.dtype = dtype;
+  signature.op = op;
+  signature.algorithm = algorithm;
+  signature.count = count;
+  signature.root = root;
+  return signature;
+}
+
+TEST(CallSignatureTest, Texts) {
+  EXPECT_EQ(Signature(CallKind::kAllReduce, DType::kF32, ReduceOp::kSum,
+                      Algorithm::kRing, 100, 0)
+                .ToString(),
+            "AllReduce(f32 x 100, sum, ring)");
+  EXPECT_EQ(Signature(CallKind::kReduceScatter, DType::kBF16, ReduceOp::kMax,
+                      Algorithm::kAuto, 0, 0)
+                .ToString(),
+            "ReduceScatter(bf16 x 0, max, auto)");
+  EXPECT_EQ(Signature(CallKind::kAllGather, DType::kI64, ReduceOp::kSum,
+                      Algorithm::kRing, 5, 0)
+                .ToString(),
+            "AllGather(i64 x 5, ring)");
+  EXPECT_EQ(Signature(CallKind::kBroadcast, DType::kU8, ReduceOp::kSum,
+                      Algorithm::kBinomialTree, 3, 1)
+                .ToString(),
+            "Broadcast(u8 x 3, root 1, binomial-tree)");
+  EXPECT_EQ(Signature(CallKind::kBarrier, DType::kU8, ReduceOp::kSum,
+                      Algorithm::kDissemination, 0, 0)
+                .ToString(),
+            "Barrier(dissemination)");
+  EXPECT_EQ(Signature(CallKind::kSend, DType::kF64, ReduceOp::kSum,
+                      Algorithm::kAuto, 7, 0)
+                .ToString(),
+            "Send(f64 x 7)");
+  EXPECT_EQ(Signature(CallKind::kRecv, DType::kF16, ReduceOp::kSum,
+                      Algorithm::kAuto, 7, 0)
+                .ToString(),
+            "Recv(f16 x 7)");
+}
+
+// What a peer sent may be anything at all.
+TEST(CallSignatureTest, TextOfWhatIsNoCall) {
+  EXPECT_EQ(Signature(static_cast<CallKind>(77), DType::kF16, ReduceOp::kSum,
+                      Algorithm::kAuto, 7, 0)
+                .ToString(),
+            "unknown call(77)");
+  EXPECT_EQ(
+      Signature(CallKind::kAllReduce, static_cast<DType>(9),
+                static_cast<ReduceOp>(8), static_cast<Algorithm>(7), -1, 0)
+          .ToString(),
+      "AllReduce(dtype(9) x -1, op(8), algorithm(7))");
+}
+
+TEST(CallSignatureTest, EveryFieldCounts) {
+  const CallSignature base =
+      Signature(CallKind::kAllReduce, DType::kF32, ReduceOp::kSum,
+                Algorithm::kRing, 100, 0);
+  std::vector<CallSignature> others(6, base);
+  others[0].kind = CallKind::kReduceScatter;
+  others[1].dtype = DType::kF64;
+  others[2].op = ReduceOp::kMax;
+  others[3].algorithm = Algorithm::kRecursiveDoubling;
+  others[4].count = 101;
+  others[5].root = 1;
+  EXPECT_EQ(base, CallSignature(base));
+  for (const CallSignature& other : others) {
+    EXPECT_NE(base, other) << other.ToString();
+    EXPECT_FALSE(base == other);
+  }
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "shoal/comm/communicator.h"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "shoal/base/status_matchers.h"
+#include "shoal/comm/algorithm.h"
+#include "shoal/comm/call.h"
+#include "shoal/comm/dtype.h"
+#include "shoal/comm/reduce_op.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+
+// Rank 1 of 3. Keeps what passes the checks, so that a test sees both what is
+// refused and what a call becomes.
+class RecordingCommunicator : public Communicator {
+ public:
+  int rank() const override { return 1; }
+  int world_size() const override { return 3; }
+  absl::Status status() const override { return absl::OkStatus(); }
+
+  const std::vector<Call>& calls() const { return calls_; }
+  const absl::Status& reason() const { return reason_; }
+
+ private:
+  absl::Status Execute(absl::Span<const Call> calls,
+                       const CallOptions& /*options*/) override {
+    calls_.assign(calls.begin(), calls.end());
+    return absl::OkStatus();
+  }
+  void DoAbort(const absl::Status& reason) override { reason_ = reason; }
+
+  std::vector<Call> calls_;
+  absl::Status reason_;
+};
+
+class CommunicatorTest : public testing::Test {
+ protected:
+  // Refused, with all of `words`, and without a call.
+  void ExpectRefused(const absl::Status& status,
+                     const std::vector<std::string>& words) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    for (const std::string& word : words) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(word));
+    }
+    EXPECT_TRUE(comm_.calls().empty());
+  }
+
+  RecordingCommunicator comm_;
+  std::vector<float> small_ = std::vector<float>(2);
+  std::vector<float> large_ = std::vector<float>(6);
+  std::vector<float> other_ = std::vector<float>(6);
+};
+
+Buffer Of(std::vector<float>& values) {
+  return BufferOf(absl::MakeSpan(values));
+}
+
+TEST_F(CommunicatorTest, BufferOfKnowsTypeAndCount) {
+  std::vector<std::int64_t> values(5);
+  const Buffer buffer = BufferOf(absl::MakeSpan(values));
+  EXPECT_EQ(buffer.data, values.data());
+  EXPECT_EQ(buffer.count, 5);
+  EXPECT_EQ(buffer.dtype, DType::kI64);
+  const ConstBuffer constant = BufferOf(absl::MakeConstSpan(values));
+  EXPECT_EQ(constant.data, values.data());
+  EXPECT_EQ(constant.dtype, DType::kI64);
+}
+
+TEST_F(CommunicatorTest, AllReduceBecomesACall) {
+  CallOptions options;
+  options.algorithm = Algorithm::kRing;
+  SHOAL_ASSERT_OK(
+      comm_.AllReduce(Of(large_), Of(other_), ReduceOp::kMax, options));
+  ASSERT_EQ(comm_.calls().size(), 1u);
+  const Call& call = comm_.calls()[0];
+  EXPECT_EQ(call.signature.kind, CallKind::kAllReduce);
+  EXPECT_EQ(call.signature.count, 6);
+  EXPECT_EQ(call.signature.dtype, DType::kF32);
+  EXPECT_EQ(call.signature.op, ReduceOp::kMax);
+  EXPECT_EQ(call.signature.algorithm, Algorithm::kRing);
+  EXPECT_EQ(call.input, large_.data());
+  EXPECT_EQ(call.output, other_.data());
+  SHOAL_EXPECT_OK(comm_.AllReduce(Of(large_), ReduceOp::kSum));
+  EXPECT_EQ(comm_.calls()[0].input, comm_.calls()[0].output);
+}
+
+TEST_F(CommunicatorTest, PartsBecomeCallsCountedByPart) {
+  SHOAL_ASSERT_OK(
+      comm_.ReduceScatter(Of(large_), Of(small_), ReduceOp::kAverage));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kReduceScatter);
+  EXPECT_EQ(comm_.calls()[0].signature.count, 2);
+  EXPECT_EQ(comm_.calls()[0].signature.op, ReduceOp::kAverage);
+  SHOAL_ASSERT_OK(comm_.AllGather(Of(small_), Of(large_)));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kAllGather);
+  EXPECT_EQ(comm_.calls()[0].signature.count, 2);
+}
+
+TEST_F(CommunicatorTest, BroadcastAndBarrierBecomeCalls) {
+  SHOAL_ASSERT_OK(comm_.Broadcast(Of(small_), /*root=*/2));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kBroadcast);
+  EXPECT_EQ(comm_.calls()[0].signature.root, 2);
+  SHOAL_ASSERT_OK(comm_.Barrier());
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kBarrier);
+  EXPECT_EQ(comm_.calls()[0].signature, [] {
+    CallSignature barrier;
+    barrier.kind = CallKind::kBarrier;
+    return barrier;
+  }());
+}
+
+TEST_F(CommunicatorTest, MessagesBecomeCalls) {
+  SHOAL_ASSERT_OK(comm_.Send(Of(small_), /*to=*/0, /*tag=*/7));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kSend);
+  EXPECT_EQ(comm_.calls()[0].peer, 0);
+  EXPECT_EQ(comm_.calls()[0].tag, 7);
+  EXPECT_EQ(comm_.calls()[0].input, small_.data());
+  SHOAL_ASSERT_OK(comm_.Recv(Of(small_), /*from=*/2));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kRecv);
+  EXPECT_EQ(comm_.calls()[0].output, small_.data());
+  SHOAL_ASSERT_OK(comm_.SendRecv(Of(small_), /*to=*/2, Of(large_), /*from=*/0,
+                                 /*tag=*/1));
+  ASSERT_EQ(comm_.calls().size(), 2u);
+  EXPECT_EQ(comm_.calls()[0].peer, 2);
+  EXPECT_EQ(comm_.calls()[1].peer, 0);
+  EXPECT_EQ(comm_.calls()[1].signature.count, 6);
+}
+
+TEST_F(CommunicatorTest, RefusesBadBuffers) {
+  Buffer negative = Of(small_);
+  negative.count = -1;
+  ExpectRefused(comm_.AllReduce(negative, ReduceOp::kSum),
+                {"AllReduce", "negative", "-1"});
+  Buffer null = Of(small_);
+  null.data = nullptr;
+  ExpectRefused(comm_.Broadcast(null, 0), {"Broadcast", "null", "2 elements"});
+  Buffer huge = Of(small_);
+  huge.count = kHuge;
+  ExpectRefused(comm_.Send(huge, 0), {"Send", "f32"});
+  Buffer unknown = Of(small_);
+  unknown.dtype = static_cast<DType>(99);
+  ExpectRefused(comm_.Recv(unknown, 0), {"Recv", "99"});
+}
+
+TEST_F(CommunicatorTest, EmptyBuffersMayBeNull) {
+  const Buffer empty{nullptr, 0, DType::kF32};
+  SHOAL_EXPECT_OK(comm_.AllReduce(empty, ReduceOp::kSum));
+  SHOAL_EXPECT_OK(comm_.AllGather(empty, empty));
+  SHOAL_EXPECT_OK(comm_.SendRecv(empty, 0, empty, 2));
+}
+
+TEST_F(CommunicatorTest, RefusesCountsAndTypesThatDoNotFit) {
+  ExpectRefused(comm_.AllReduce(Of(large_), Of(small_), ReduceOp::kSum),
+                {"input has 6", "output has 2"});
+  ExpectRefused(comm_.ReduceScatter(Of(large_), Of(other_), ReduceOp::kSum),
+                {"ReduceScatter", "world of 3"});
+  ExpectRefused(comm_.AllGather(Of(large_), Of(other_)),
+                {"AllGather", "world of 3"});
+  Buffer part = Of(small_);
+  part.dtype = DType::kI8;
+  part.count = kHuge / 2;  // times 3 overflows
+  Buffer whole = Of(other_);
+  whole.dtype = DType::kI8;
+  ExpectRefused(comm_.AllGather(part, whole), {"world of 3"});
+  Buffer integers = Of(other_);
+  integers.dtype = DType::kI32;
+  ExpectRefused(comm_.AllReduce(Of(large_), integers, ReduceOp::kSum),
+                {"f32", "i32"});
+}
+
+TEST_F(CommunicatorTest, RefusesOverlapThatIsNotInPlace) {
+  Buffer shifted = Of(large_);
+  shifted.data = large_.data() + 1;
+  shifted.count = 5;
+  Buffer front = Of(large_);
+  front.count = 5;
+  ExpectRefused(comm_.AllReduce(front, shifted, ReduceOp::kSum), {"overlap"});
+  Buffer part = Of(small_);
+  part.data = large_.data();  // rank 0's part, but this is rank 1
+  ExpectRefused(comm_.AllGather(part, Of(large_)), {"overlap", "part 1"});
+  ExpectRefused(comm_.ReduceScatter(Of(large_), part, ReduceOp::kSum),
+                {"overlap", "part 1"});
+  ExpectRefused(comm_.SendRecv(front, 0, shifted, 2), {"overlap"});
+  part.data = large_.data() + 2;
+  SHOAL_EXPECT_OK(comm_.AllGather(part, Of(large_)));
+  SHOAL_EXPECT_OK(comm_.ReduceScatter(Of(large_), part, ReduceOp::kSum));
+}
+
+TEST_F(CommunicatorTest, RefusesRanksOpsTagsAndOptionsThatAreNone) {
+  ExpectRefused(comm_.Broadcast(Of(small_), 3), {"root 3", "world of 3"});
+  ExpectRefused(comm_.Broadcast(Of(small_), -1), {"root -1"});
+  ExpectRefused(comm_.Send(Of(small_), 3), {"receiver 3"});
+  ExpectRefused(comm_.Recv(Of(small_), -2), {"sender -2"});
+  ExpectRefused(comm_.Send(Of(small_), 1), {"rank 1", "itself"});
+  ExpectRefused(comm_.Recv(Of(small_), 1), {"rank 1", "itself"});
+  ExpectRefused(comm_.SendRecv(Of(small_), 1, Of(large_), 0), {"itself"});
+  ExpectRefused(comm_.Send(Of(small_), 0, -1), {"tag", "-1"});
+  ExpectRefused(comm_.AllReduce(Of(small_), static_cast<ReduceOp>(77)), {"77"});
+  CallOptions options;
+  options.timeout = absl::ZeroDuration();
+  ExpectRefused(comm_.Barrier(options), {"Barrier", "time-out"});
+  options = {};
+  options.algorithm = static_cast<Algorithm>(88);
+  ExpectRefused(comm_.Barrier(options), {"88"});
+  options.algorithm = Algorithm::kRing;
+  ExpectRefused(comm_.Send(Of(small_), 0, 0, options), {"ring"});
+}
+
+TEST_F(CommunicatorTest, SendRecvWithItselfCopies) {
+  small_ = {3, 4};
+  std::vector<float> copy(2);
+  SHOAL_EXPECT_OK(comm_.SendRecv(Of(small_), 1, Of(copy), 1));
+  EXPECT_EQ(copy, small_);
+  EXPECT_TRUE(comm_.calls().empty());
+  ExpectRefused(comm_.SendRecv(Of(small_), 1, Of(large_), 1),
+                {"f32 x 2", "f32 x 6"});
+}
+
+TEST_F(CommunicatorTest, AbortWithoutAReasonIsCancelled) {
+  comm_.Abort(absl::DataLossError("why"));
+  EXPECT_THAT(comm_.reason(), StatusIs(absl::StatusCode::kDataLoss, "why"));
+  comm_.Abort(absl::OkStatus());
+  EXPECT_EQ(comm_.reason().code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "shoal/comm/identity_communicator.h"
+
+#include <cstddef>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "shoal/base/mutex.h"
+#include "shoal/base/status_macros.h"
+#include "shoal/comm/algorithm_policy.h"
+#include "shoal/comm/call.h"
+#include "shoal/comm/communicator.h"
+#include "shoal/comm/dtype.h"
+
+namespace shoal {
+
+absl::Status IdentityCommunicator::status() const {
+  MutexLock lock(&mutex_);
+  return status_;
+}
+
+absl::Status IdentityCommunicator::Execute(absl::Span<const Call> calls,
+                                           const CallOptions& /*options*/) {
+  SHOAL_RETURN_IF_ERROR(status());
+  // A world of one has no Send and Recv: the only rank is the caller's own.
+  const Call& call = calls[0];
+  SHOAL_RETURN_IF_ERROR(
+      ChooseAlgorithm(call.signature, /*world_size=*/1, AlgorithmPolicy())
+          .status());
+  const std::size_t bytes = static_cast<std::size_t>(call.signature.count) *
+                            DTypeSize(call.signature.dtype);
+  if (bytes > 0 && call.output != call.input) {
+    std::memcpy(call.output, call.input, bytes);
+  }
+  return absl::OkStatus();
+}
+
+void IdentityCommunicator::DoAbort(const absl::Status& reason) {
+  MutexLock lock(&mutex_);
+  status_.Update(reason);
+}
+
+}  // namespace shoal
