@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
@@ -51,7 +52,8 @@ bool AsExpected(int rank, const RankResult& result,
 void AppendLines(absl::string_view prefix, const std::string& text,
                  std::string* report) {
   if (text.empty()) return;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+  for (absl::string_view line :
+       absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
     absl::StrAppend(report, prefix, line, "\n");
   }
 }
@@ -70,6 +72,7 @@ class Run {
     while (ranks().running() > 0) {
       ranks().Step(absl::Milliseconds(100));
       for (int rank = 0; rank < ranks().size(); ++rank) Look(rank);
+      if (killed_) continue;
       if (OnlyLeftOversRun()) {
         KillAll();
       } else if (absl::Now() > deadline_) {
@@ -112,6 +115,7 @@ class Run {
   }
 
   void KillAll() {
+    killed_ = true;
     for (int rank = 0; rank < ranks().size(); ++rank) {
       if (ranks().is_running(rank)) result_.ranks[rank].ended_by_harness = true;
     }
@@ -123,6 +127,7 @@ class Run {
   const absl::Time start_;
   absl::Time deadline_;
   bool failed_ = false;
+  bool killed_ = false;
   std::vector<bool> ended_;
   WorldResult result_;
 };

@@ -24,7 +24,7 @@ namespace shoal::testing {
 
 struct WorldOptions {
   // For the bodies, as RankContext::argument.
-  std::string argument;
+  std::string argument = {};
   // For the whole world; multiplied by TimeoutScale().
   absl::Duration deadline = absl::Seconds(120);
   // Ranks that have to be killed by this signal in place of returning OK.
