@@ -169,12 +169,13 @@ pid_t ForkAndExec(const ExecPlan& plan) {
   return pid;
 }
 
-// True once the child is dead and waits to be reaped.
-bool HasEnded(pid_t pid) {
+// Whether the child is in the state that `kind` (WEXITED, WSTOPPED) stands for.
+// Leaves it in that state.
+bool IsInState(pid_t pid, int kind) {
   siginfo_t info = {};
   int result;
   do {
-    result = waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT);
+    result = waitid(P_PID, pid, &info, kind | WNOHANG | WNOWAIT);
   } while (result < 0 && errno == EINTR);
   return result == 0 && info.si_pid == pid;
 }
@@ -320,7 +321,7 @@ void ChildProcesses::Step(absl::Duration limit) {
 bool ChildProcesses::ReapEnded() {
   bool any = false;
   for (Child& child : children_) {
-    if (!child.running || !HasEnded(child.pid)) continue;
+    if (!child.running || !IsInState(child.pid, WEXITED)) continue;
     any = true;
     // Whatever it left running in its group goes with it. Not reaped yet, it
     // keeps the group's number from being given to others.
@@ -340,6 +341,10 @@ bool ChildProcesses::ReapEnded() {
     }
   }
   return any;
+}
+
+bool ChildProcesses::IsStopped(int child) const {
+  return children_[child].running && IsInState(children_[child].pid, WSTOPPED);
 }
 
 void ChildProcesses::Signal(int child, int signal) {

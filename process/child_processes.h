@@ -83,6 +83,8 @@ class ChildProcesses {
   void Step(absl::Duration limit);
 
   bool is_running(int child) const { return children_[child].running; }
+  // Whether it has been stopped by a signal and not been continued.
+  bool IsStopped(int child) const;
   pid_t pid(int child) const { return children_[child].pid; }
   // REQUIRES: !is_running(child).
   const ChildExit& exit(int child) const { return children_[child].exit; }

@@ -232,11 +232,16 @@ TEST(ChildProcessesTest, WhatAChildLeavesBehindIsKilled) {
 TEST(ChildProcessesTest, AStoppedChildCanBeKilled) {
   SHOAL_ASSERT_OK_AND_ASSIGN(std::unique_ptr<ChildProcesses> children,
                              ChildProcesses::Start({Shell("kill -STOP $$")}));
-  children->Step(absl::Milliseconds(50));
+  const absl::Time deadline = absl::Now() + kDeadline;
+  while (!children->IsStopped(0) && absl::Now() < deadline) {
+    children->Step(absl::Milliseconds(1));
+  }
   EXPECT_TRUE(children->is_running(0));
+  EXPECT_TRUE(children->IsStopped(0));
   children->SignalAll(SIGKILL);
   ASSERT_TRUE(RunToTheEnd(children.get()));
   EXPECT_EQ(children->exit(0).signal, SIGKILL);
+  EXPECT_FALSE(children->IsStopped(0));
 }
 
 // The test program again, as a parent that is killed while its child runs.

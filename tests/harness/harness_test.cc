@@ -138,12 +138,12 @@ TEST(HarnessTest, OthersDoNotHangLongAfterAFailure) {
 }
 
 TEST(HarnessTest, ExpectedDeathsAreNoFailures) {
-  const WorldOptions options = {.killed_by = {{0, SIGKILL}}, .left_over = {1}};
+  const WorldOptions options = {.killed_by = {{0, SIGKILL}}, .stopped = {1}};
   EXPECT_TRUE(WorldSucceeds("OneIsKilledOneStops", 3, options));
   // Those expected and not come are.
   EXPECT_FALSE(WorldSucceeds("Succeed", 3, options));
   EXPECT_FALSE(WorldSucceeds("Succeed", 3, {.killed_by = {{2, SIGKILL}}}));
-  EXPECT_FALSE(WorldSucceeds("Succeed", 3, {.left_over = {2}}));
+  EXPECT_FALSE(WorldSucceeds("Succeed", 3, {.stopped = {2}}));
 }
 
 TEST(HarnessTest, RanksMayPrintAsFastAsTheyCan) {

@@ -41,7 +41,7 @@ void KeepTail(std::string* text, std::string* kept) {
 // Whether a rank ended as it should.
 bool AsExpected(int rank, const RankResult& result,
                 const WorldOptions& options) {
-  if (options.left_over.count(rank) != 0) return result.ended_by_harness;
+  if (options.stopped.count(rank) != 0) return result.ended_by_harness;
   if (result.ended_by_harness) return false;
   const auto killed_by = options.killed_by.find(rank);
   return killed_by == options.killed_by.end()
@@ -73,7 +73,7 @@ class Run {
       ranks().Step(absl::Milliseconds(100));
       for (int rank = 0; rank < ranks().size(); ++rank) Look(rank);
       if (killed_) continue;
-      if (OnlyLeftOversRun()) {
+      if (OnlyStoppedOnesAreLeft()) {
         KillAll();
       } else if (absl::Now() > deadline_) {
         // After a failure the deadline is nearer, and not what went wrong.
@@ -104,10 +104,12 @@ class Run {
     }
   }
 
-  bool OnlyLeftOversRun() {
-    if (options_.left_over.empty()) return false;
+  // Whether all ranks have ended but those that should be stopped, and those
+  // are.
+  bool OnlyStoppedOnesAreLeft() {
     for (int rank = 0; rank < ranks().size(); ++rank) {
-      if (ranks().is_running(rank) && options_.left_over.count(rank) == 0) {
+      if (ranks().is_running(rank) &&
+          !(options_.stopped.count(rank) != 0 && ranks().IsStopped(rank))) {
         return false;
       }
     }

@@ -29,9 +29,9 @@ struct WorldOptions {
   absl::Duration deadline = absl::Seconds(120);
   // Ranks that have to be killed by this signal in place of returning OK.
   std::map<int, int> killed_by = {};
-  // Ranks that are still there, stopped perhaps, once all others have ended.
-  // They are killed then.
-  std::set<int> left_over = {};
+  // Ranks that have to be stopped (SIGSTOP) once all others have ended. They
+  // are killed then.
+  std::set<int> stopped = {};
   // Once a rank has failed, for the others to say what they have seen.
   absl::Duration after_failure = absl::Seconds(10);
 };
@@ -39,7 +39,7 @@ struct WorldOptions {
 struct RankResult {
   int pid = 0;
   // The harness killed it: because the time was up, because another rank had
-  // failed, or as one of `WorldOptions::left_over`.
+  // failed, or as one of `WorldOptions::stopped`.
   bool ended_by_harness = false;
   ChildExit exit;
   // The last parts, if there was much.
