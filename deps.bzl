@@ -12,6 +12,16 @@ A repository that is already defined under one of these names wins.
 Builds that use MODULE.bazel get the same list from there, and need no call.
 """
 
+# Repositories that only Bazel 4 looks for: it refers to them itself, or they stand
+# in for what newer releases bring along. MODULE.bazel does not list them.
+ONLY_FOR_BAZEL_4 = [
+    "bazel_skylib",
+    "platforms",
+    "remote_coverage_tools",
+    "rules_java",
+    "rules_proto",
+]
+
 def _vendored_folder_impl(ctx):
     # Through Label, because this must find the files of Shoal also when the
     # macro below runs in the WORKSPACE of another repository.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "gtest/gtest.h"
 
@@ -190,6 +191,10 @@ TEST(Float16Test, KnownValues) {
   EXPECT_EQ(Float16(0x1.000002p-25f).bits, 0x0001);
   EXPECT_EQ(BFloat16(1.0f).bits, 0x3f80);
   EXPECT_EQ(BFloat16(std::numeric_limits<float>::max()).bits, 0x7f80);
+  EXPECT_EQ(Float16().bits, 0);
+  EXPECT_EQ(BFloat16{}.bits, 0);
+  // They can be copied as bytes and left uninitialised in large arrays.
+  static_assert(std::is_trivial_v<Float16> && std::is_trivial_v<BFloat16>);
   // The conversions are constant expressions.
   static_assert(Float16(0.5f).bits == 0x3800);
   static_assert(static_cast<float>(BFloat16::FromBits(0x4000)) == 2.0f);
