@@ -21,9 +21,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/base/stopwatch.h"
 
 extern char** environ;
 
@@ -295,7 +295,7 @@ int ChildProcesses::running() const {
 }
 
 void ChildProcesses::Step(absl::Duration limit) {
-  const absl::Time deadline = absl::Now() + limit;
+  const Stopwatch stopwatch;
   std::vector<struct pollfd> descriptors;
   for (const Child& child : children_) {
     for (const int descriptor :
@@ -304,7 +304,8 @@ void ChildProcesses::Step(absl::Duration limit) {
     }
   }
   while (!ReapEnded()) {
-    const absl::Duration left = std::min(deadline - absl::Now(), kReapInterval);
+    const absl::Duration left =
+        std::min(limit - stopwatch.Elapsed(), kReapInterval);
     if (left <= absl::ZeroDuration()) return;
     const int wait_ms = static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
     const int ready = poll(descriptors.data(), descriptors.size(), wait_ms);

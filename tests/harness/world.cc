@@ -16,10 +16,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/base/stopwatch.h"
 #include "shoal/process/child_processes.h"
 #include "shoal/process/local_world.h"
 #include "shoal/tests/harness/rank_body.h"
@@ -62,10 +62,10 @@ void AppendLines(absl::string_view prefix, const std::string& text,
 class Run {
  public:
   Run(LocalWorld world, const WorldOptions& options)
-      : world_(std::move(world)), options_(options), start_(absl::Now()) {
+      : world_(std::move(world)), options_(options) {
     result_.ranks.resize(ranks().size());
     ended_.resize(ranks().size());
-    deadline_ = start_ + options.deadline * TimeoutScale();
+    deadline_ = options.deadline * TimeoutScale();
   }
 
   WorldResult ToTheEnd() {
@@ -75,13 +75,13 @@ class Run {
       if (killed_) continue;
       if (OnlyStoppedOnesAreLeft()) {
         KillAll();
-      } else if (absl::Now() > deadline_) {
+      } else if (stopwatch_.Elapsed() > deadline_) {
         // After a failure the deadline is nearer, and not what went wrong.
         result_.timed_out = !failed_;
         KillAll();
       }
     }
-    result_.elapsed = absl::Now() - start_;
+    result_.elapsed = stopwatch_.Elapsed();
     return std::move(result_);
   }
 
@@ -99,8 +99,9 @@ class Run {
     result.exit = ranks().exit(rank);
     if (!failed_ && !AsExpected(rank, result, options_)) {
       failed_ = true;
-      deadline_ = std::min(
-          deadline_, absl::Now() + options_.after_failure * TimeoutScale());
+      deadline_ =
+          std::min(deadline_, stopwatch_.Elapsed() +
+                                  options_.after_failure * TimeoutScale());
     }
   }
 
@@ -126,8 +127,8 @@ class Run {
 
   LocalWorld world_;
   const WorldOptions& options_;
-  const absl::Time start_;
-  absl::Time deadline_;
+  const Stopwatch stopwatch_;
+  absl::Duration deadline_;  // from the start
   bool failed_ = false;
   bool killed_ = false;
   std::vector<bool> ended_;

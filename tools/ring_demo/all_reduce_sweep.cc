@@ -11,10 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/base/stopwatch.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/call.h"
@@ -59,20 +58,19 @@ absl::StatusOr<Repetition> RunOnce(Communicator* communicator,
                                    const CallOptions& options,
                                    std::vector<float>* vector) {
   const std::int64_t count = static_cast<std::int64_t>(vector->size());
-  const absl::Time start = absl::Now();
+  const Stopwatch stopwatch;
   for (std::int64_t i = 0; i < count; ++i) {
     (*vector)[i] = SweepInput(communicator->rank(), i);
   }
   // So that none is timed while it waits for another to fill its vector.
   SHOAL_RETURN_IF_ERROR(communicator->Barrier());
-  const absl::Time call = absl::Now();
+  const Stopwatch call;
   SHOAL_RETURN_IF_ERROR(communicator->AllReduce(
       BufferOf(absl::MakeSpan(*vector)), ReduceOp::kSum, options));
-  const absl::Time end = absl::Now();
   Repetition result;
-  result.call_seconds = absl::ToDoubleSeconds(end - call);
+  result.call_seconds = call.Seconds();
   result.wrong_elements = CountWrongSums(*vector, communicator->world_size());
-  result.all_seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  result.all_seconds = stopwatch.Seconds();
   return result;
 }
 

@@ -12,10 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/base/stopwatch.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/reduce_op.h"
 #include "shoal/partition/range.h"
@@ -124,12 +123,12 @@ absl::StatusOr<ProductFigures> RunParallelProduct(Communicator* communicator,
   }
 
   SHOAL_RETURN_IF_ERROR(communicator->Barrier());
-  const absl::Time start = absl::Now();
+  const Stopwatch stopwatch;
   SHOAL_ASSIGN_OR_RETURN(const std::vector<float> product,
                          dim == ShardDim::kColumn
                              ? ColumnParallel(communicator, figures.shards)
                              : RowParallel(communicator, figures.shards));
-  figures.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  figures.seconds = stopwatch.Seconds();
 
   const std::vector<float> whole =
       PartOfProduct(kRows, {0, kInner}, {0, kColumns});

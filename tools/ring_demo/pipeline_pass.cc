@@ -11,10 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/base/stopwatch.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/pipeline.h"
 #include "shoal/partition/pipeline_partition.h"
@@ -133,10 +132,10 @@ absl::StatusOr<PipelineFigures> RunPipelinePass(Communicator* communicator,
                          PipelineLayerRange(num_layers, communicator->rank(),
                                             communicator->world_size()));
   SHOAL_RETURN_IF_ERROR(communicator->Barrier());
-  const absl::Time start = absl::Now();
+  const Stopwatch stopwatch;
   SHOAL_RETURN_IF_ERROR(
       RunStage(communicator, num_layers, &mine, &figures.wrong_elements));
-  figures.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  figures.seconds = stopwatch.Seconds();
   // Rank 0 saw the outcome, and when.
   SHOAL_RETURN_IF_ERROR(communicator->Broadcast(
       BufferOf(absl::MakeSpan(&figures.seconds, 1)), /*root=*/0));
