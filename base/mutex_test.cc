@@ -44,6 +44,17 @@ class Counter {
   int value_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
+bool AnotherThreadCanLock(Mutex* mutex) {
+  bool acquired = false;
+  std::thread([&] {
+    if (mutex->TryLock()) {
+      acquired = true;
+      mutex->Unlock();
+    }
+  }).join();
+  return acquired;
+}
+
 TEST(MutexTest, NoIncrementIsLost) {
   constexpr int kThreads = 4;
   constexpr int kAdditions = 10000;
@@ -60,22 +71,14 @@ TEST(MutexTest, NoIncrementIsLost) {
 
 TEST(MutexTest, TryLockFailsWhileAnotherThreadHoldsIt) {
   Mutex mutex;
-  bool acquired = true;
-  {
-    MutexLock lock(&mutex);
-    std::thread([&] {
-      acquired = mutex.TryLock();
-      if (acquired) mutex.Unlock();
-    }).join();
-    EXPECT_FALSE(acquired);
-  }
+  MutexLock lock(&mutex);
+  EXPECT_FALSE(AnotherThreadCanLock(&mutex));
 }
 
 TEST(MutexTest, LockIsReleasedAtEndOfScope) {
   Mutex mutex;
   { MutexLock lock(&mutex); }
-  mutex.Lock();
-  mutex.Unlock();
+  EXPECT_TRUE(AnotherThreadCanLock(&mutex));
 }
 
 TEST(CondVarTest, WaitUntilSeesWhatWasSignalled) {
@@ -117,12 +120,7 @@ TEST(CondVarTest, MutexIsHeldAfterATimeOut) {
   MutexLock lock(&mutex);
   while (condition.WaitFor(&mutex, milliseconds(1))) {
   }
-  bool acquired = true;
-  std::thread([&] {
-    acquired = mutex.TryLock();
-    if (acquired) mutex.Unlock();
-  }).join();
-  EXPECT_FALSE(acquired);
+  EXPECT_FALSE(AnotherThreadCanLock(&mutex));
 }
 
 TEST(CondVarTest, TimeOutThatHasPassedReturnsAtOnce) {

@@ -69,4 +69,14 @@ std::string CallSignature::ToString() const {
   return absl::StrCat(name, "(", static_cast<int>(kind), ")");
 }
 
+std::string Call::ToString() const {
+  if (signature.kind != CallKind::kSend && signature.kind != CallKind::kRecv) {
+    return signature.ToString();
+  }
+  return absl::StrCat(CallKindName(signature.kind), "(",
+                      DTypeName(signature.dtype), " x ", signature.count,
+                      signature.kind == CallKind::kSend ? " to" : " from",
+                      " rank ", peer, ", tag ", tag, ")");
+}
+
 }  // namespace shoal

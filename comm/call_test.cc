@@ -112,5 +112,18 @@ TEST(CallSignatureTest, EveryFieldCounts) {
   }
 }
 
+TEST(CallTest, MessagesNameTheOtherRankAndTheTag) {
+  Call call;
+  call.signature = Signature(CallKind::kSend, DType::kF32, ReduceOp::kSum,
+                             Algorithm::kAuto, 10, 0);
+  call.peer = 3;
+  call.tag = 5;
+  EXPECT_EQ(call.ToString(), "Send(f32 x 10 to rank 3, tag 5)");
+  call.signature.kind = CallKind::kRecv;
+  EXPECT_EQ(call.ToString(), "Recv(f32 x 10 from rank 3, tag 5)");
+  call.signature.kind = CallKind::kBarrier;
+  EXPECT_EQ(call.ToString(), call.signature.ToString());
+}
+
 }  // namespace
 }  // namespace shoal

@@ -17,7 +17,11 @@
 // Failures. The engine finds two: a link ended that an operation still needs
 // (`kPeerLost`; the caller finds out why and calls `Fail`), and a message that
 // does not fit this rank's own call (`kMismatch`, `kCorrupt`; the status says
-// it). After a fault, and after `Fail`, nothing moves any more.
+// it). After a fault, and after `Fail`, nothing moves any more. A peer that
+// sends while this rank is stuck in sending to it, and expects nothing, is
+// found out by reading its header ahead. What the engine cannot see is ranks
+// that all wait for one another because they called different things: that ends
+// by the caller's time-out.
 //
 // Threads: one at a time.
 
@@ -31,8 +35,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/schedule.h"
 
@@ -42,21 +46,6 @@ struct EngineOptions {
   // Payload is reduced and sent on in slices of at most so many bytes; rounded
   // down to whole elements, at least one.
   std::size_t slice_bytes = 128 * 1024;
-};
-
-struct EngineFault {
-  enum class Kind { kNone, kPeerLost, kMismatch, kCorrupt };
-  Kind kind = Kind::kNone;
-  int peer = -1;
-  absl::Status status;  // not OK unless kNone
-};
-
-// A link that has to become ready before anything can go on.
-struct LinkInterest {
-  Link* link = nullptr;
-  int peer = -1;
-  bool read = false;
-  bool write = false;
 };
 
 class Engine {
@@ -74,10 +63,13 @@ class Engine {
 
   // Accepts an operation and makes no progress yet. `schedule` and the call's
   // memory must stay valid until the operation is done. Operations are numbered
-  // from 1. After a fault the operation is done at once, with its status.
+  // from 1. After a failure the operation is done at once, with its status. A
+  // schedule of another rank or world is a failure (`INTERNAL`).
   OperationId Start(std::shared_ptr<const Schedule> schedule, const Call& call);
 
   // Moves what can be moved, on all links; true if anything moved. Never waits.
+  // The work of one call is bounded on each link, so that none holds up the
+  // others: one write, one read.
   bool Progress();
 
   // The same on one link and in one direction only, for simulation.
@@ -90,29 +82,38 @@ class Engine {
   absl::Status result(OperationId id) const;  // REQUIRES: IsDone(id)
   void Forget(OperationId id);                // REQUIRES: IsDone(id)
 
-  // The last operation that completed with success; 0: none.
+  // Operations 1 to this one have completed with success; 0: none.
   OperationId last_completed() const;
 
   // The first fault; kNone while all is well.
   const EngineFault& fault() const;
 
   // Ends all operations with `status` (not OK), and every later one. The first
-  // failure stays.
+  // failure stays, except that the caller's takes the place of a lost peer's:
+  // that was a hint, and this is the reason.
   void Fail(const absl::Status& status);
 
   // Appends the links on which progress depends now; empty when idle.
   void AppendInterest(std::vector<LinkInterest>* interest) const;
 
   // The peers from which the oldest unfinished operation awaits bytes, and
-  // those to which it cannot write, for error messages.
+  // those to which it cannot write, for error messages. In ascending order.
   std::vector<int> AwaitedPeers() const;
 
-  // A canonical text of the engine's whole state (cursors, partial messages,
-  // staged bytes), for merging states in exhaustive simulation.
+  // Appends the engine's whole state (cursors, partial messages, staged
+  // bytes), in a form that is equal for equal states, for merging states in
+  // exhaustive simulation. The memory of the calls is not in it.
   void AppendState(std::string* state) const;
+
+  // A second engine in the same state, over the same links and the memory of
+  // the same calls, for going back in exhaustive simulation.
+  std::unique_ptr<Engine> Clone() const;
 
  private:
   struct Impl;
+
+  explicit Engine(std::unique_ptr<Impl> impl);
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -71,6 +71,9 @@ class EngineCommunicator final : public Communicator {
     Call call;  // with the algorithm that was chosen
     bool message = false;
     std::uint64_t id = 0;  // in the machine that has it
+    // Of collectives the engine's, which is the same on all ranks; messages are
+    // counted by each rank for itself.
+    std::uint64_t sequence = 0;
   };
 
   absl::Status Execute(absl::Span<const Call> calls,
@@ -82,7 +85,8 @@ class EngineCommunicator final : public Communicator {
   absl::StatusOr<Operation> StartCollective(const Call& call);
   absl::StatusOr<Operation> StartMessage(const Call& call,
                                          absl::Duration timeout);
-  absl::Status EnsureOutgoing(const Call& call, absl::Duration timeout);
+  absl::Status EnsureOutgoing(const Call& call, std::uint64_t sequence,
+                              absl::Duration timeout);
   void AdoptIncoming();
 
   absl::Status Drive(absl::Span<const Operation> operations,
@@ -92,16 +96,17 @@ class EngineCommunicator final : public Communicator {
   bool AllDone(absl::Span<const Operation> operations) const;
   absl::Status Finish(absl::Span<const Operation> operations);
   const EngineFault& Fault() const;
-  // These three end both machines, and with them every operation, with the
-  // job's error, which the last one returns.
+  // These end both machines, and with them every operation, with the job's
+  // error; the last one returns it.
   void OnFault(const EngineFault& fault, const Operation& operation);
   void OnTimeout(absl::Span<const Operation> operations,
                  absl::Duration timeout);
+  void FailAll(const absl::Status& status);
   absl::Status FailWith(const absl::Status& status);
   void Park(Clock::time_point deadline);
 
   std::string Describe(const Operation& operation) const {
-    return absl::StrCat(operation.call.ToString(), " #", operation.id);
+    return absl::StrCat(operation.call.ToString(), " #", operation.sequence);
   }
 
   EngineCommunicatorOptions options_;
@@ -110,6 +115,8 @@ class EngineCommunicator final : public Communicator {
   Engine engine_;
   PointToPoint messages_;
   ScheduleCache schedules_;
+
+  std::uint64_t messages_started_ = 0;
 
   // True while a thread is in a call.
   std::atomic<bool> busy_{false};
@@ -130,7 +137,7 @@ EngineCommunicator::EngineCommunicator(EngineCommunicatorOptions options)
       outgoing_(options_.world_size),
       engine_(options_.rank, options_.world_size, Pointers(options_.links),
               options_.engine),
-      messages_(options_.rank, options_.world_size, PointToPointOptions()),
+      messages_(options_.rank, options_.world_size),
       schedules_(options_.rank, options_.world_size) {
   options_.point_to_point_links->SetWaker(options_.waker);
   options_.domain->AddWaker(options_.waker.get());
@@ -185,20 +192,23 @@ EngineCommunicator::StartCollective(const Call& call) {
   SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<const Schedule> schedule,
                          schedules_.Get(chosen));
   const std::uint64_t id = engine_.Start(std::move(schedule), chosen);
-  return Operation{chosen, /*message=*/false, id};
+  return Operation{chosen, /*message=*/false, id, /*sequence=*/id};
 }
 
 absl::StatusOr<EngineCommunicator::Operation> EngineCommunicator::StartMessage(
     const Call& call, absl::Duration timeout) {
   AdoptIncoming();
+  const std::uint64_t sequence = ++messages_started_;
   if (call.signature.kind == CallKind::kRecv) {
-    return Operation{call, /*message=*/true, messages_.StartRecv(call)};
+    return Operation{call, /*message=*/true, messages_.StartRecv(call),
+                     sequence};
   }
-  SHOAL_RETURN_IF_ERROR(EnsureOutgoing(call, timeout));
-  return Operation{call, /*message=*/true, messages_.StartSend(call)};
+  SHOAL_RETURN_IF_ERROR(EnsureOutgoing(call, sequence, timeout));
+  return Operation{call, /*message=*/true, messages_.StartSend(call), sequence};
 }
 
 absl::Status EngineCommunicator::EnsureOutgoing(const Call& call,
+                                                std::uint64_t sequence,
                                                 absl::Duration timeout) {
   std::unique_ptr<Link>& link = outgoing_[call.peer];
   if (link != nullptr) return absl::OkStatus();
@@ -210,8 +220,8 @@ absl::Status EngineCommunicator::EnsureOutgoing(const Call& call,
     return absl::OkStatus();
   }
   if (options_.domain->failed()) return FailWith(options_.domain->status());
-  const std::string operation =
-      absl::StrCat(call.ToString(), " (", opened.status().message(), ")");
+  const std::string operation = absl::StrCat(
+      call.ToString(), " #", sequence, " (", opened.status().message(), ")");
   if (!absl::IsDeadlineExceeded(opened.status())) {
     return FailWith(options_.domain->FailAfterLostLink(call.peer, operation));
   }
@@ -237,7 +247,7 @@ void EngineCommunicator::AdoptIncoming() {
 absl::Status EngineCommunicator::Drive(absl::Span<const Operation> operations,
                                        absl::Duration timeout) {
   const Operation& first = operations[0];
-  options_.domain->Enter(first.id, first.call);
+  options_.domain->Enter(first.sequence, first.call);
   WaitStrategy wait(WaitStrategy::DefaultBounds(options_.cores_to_spare));
   // The clock is read first when something has been tried in vain.
   Clock::time_point deadline{};
@@ -251,7 +261,7 @@ absl::Status EngineCommunicator::Drive(absl::Span<const Operation> operations,
       break;
     }
     if (options_.domain->failed()) {
-      FailWith(options_.domain->status());
+      FailAll(options_.domain->status());
       break;
     }
     if (moved) {
@@ -304,7 +314,8 @@ absl::Status EngineCommunicator::Finish(
       engine_.Forget(operation.id);
     }
   }
-  options_.domain->Leave(operations[0].id, operations[0].call, status.ok());
+  options_.domain->Leave(operations[0].sequence, operations[0].call,
+                         status.ok());
   return status;
 }
 
@@ -316,12 +327,12 @@ const EngineFault& EngineCommunicator::Fault() const {
 void EngineCommunicator::OnFault(const EngineFault& fault,
                                  const Operation& operation) {
   if (fault.kind == EngineFault::Kind::kPeerLost) {
-    FailWith(
+    FailAll(
         options_.domain->FailAfterLostLink(fault.peer, Describe(operation)));
     return;
   }
   options_.domain->Fail(fault.peer, fault.status);
-  FailWith(options_.domain->status());
+  FailAll(options_.domain->status());
 }
 
 void EngineCommunicator::OnTimeout(absl::Span<const Operation> operations,
@@ -338,13 +349,17 @@ void EngineCommunicator::OnTimeout(absl::Span<const Operation> operations,
   report.operation = Describe(*late);
   report.awaiting =
       late->message ? messages_.AwaitedPeers() : engine_.AwaitedPeers();
-  FailWith(options_.domain->FailAfterTimeout(report, timeout));
+  FailAll(options_.domain->FailAfterTimeout(report, timeout));
 }
 
 absl::Status EngineCommunicator::FailWith(const absl::Status& status) {
+  FailAll(status);
+  return status;
+}
+
+void EngineCommunicator::FailAll(const absl::Status& status) {
   engine_.Fail(status);
   messages_.Fail(status);
-  return status;
 }
 
 void EngineCommunicator::Park(Clock::time_point deadline) {

@@ -144,7 +144,7 @@ class InProcessDomain final : public FailureDomain {
   bool failed() const override { return fate_->failed(); }
   absl::Status status() const override { return fate_->status(); }
   void Fail(int /*culprit*/, const absl::Status& status) override {
-    fate_->Fail(status);
+    fate_->Fail(status).IgnoreError();
   }
   absl::Status FailAfterLostLink(int peer,
                                  const std::string& operation) override {

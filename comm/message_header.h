@@ -37,7 +37,7 @@ struct MessageHeader {
   // Of collectives: counted by communicator from 1. Of point to point: counted
   // by sender, receiver and direction from 1.
   std::uint64_t sequence = 0;
-  // Collectives: the first element of the piece in the sender's schedule.
+  // Collectives: which message of the operation this is on its link, from 0.
   // kCredit: the bytes returned.
   std::uint64_t offset = 0;
   std::uint64_t payload_bytes = 0;
@@ -45,6 +45,7 @@ struct MessageHeader {
   std::int32_t tag = 0;
 };
 
+// `bytes` has kMessageHeaderSize bytes; all are written.
 void EncodeMessageHeader(const MessageHeader& header,
                          absl::Span<std::uint8_t> bytes);
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operations that an engine has under way: for each the cursor of every
+// step of its schedule, and what the cursors allow.
+//
+// `Operation` knows the memory and the data dependencies of one call;
+// `OperationTable` numbers the operations and keeps them until they are
+// forgotten. Neither knows of links. Slots are used again, so that nothing is
+// allocated once the largest number of concurrent operations has been seen.
+//
+// Copies are independent of one another, but name the same caller's memory.
+// Not thread-safe.
+
+#ifndef SHOAL_COMM_OPERATION_H_
+#define SHOAL_COMM_OPERATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "shoal/comm/call.h"
+#include "shoal/comm/ring_queue.h"
+#include "shoal/comm/schedule.h"
+
+namespace shoal::internal {
+
+class Operation {
+ public:
+  // Enters all steps at their beginning.
+  void Start(std::uint64_t id, std::shared_ptr<const Schedule> schedule,
+             const Call& call);
+
+  // Drops the schedule; memory is kept for the next operation.
+  void Clear();
+
+  std::uint64_t id() const { return id_; }
+  const Schedule& schedule() const { return *schedule_; }
+  const Step& step(int index) const { return schedule_->steps[index]; }
+  std::size_t element_size() const { return element_size_; }
+  int steps_left() const { return steps_left_; }
+
+  std::size_t payload_bytes(int index) const {
+    return step(index).target.count * element_size_;
+  }
+
+  // The memory of a step's target, from its first element on.
+  char* Target(int index) { return At(step(index).target); }
+
+  // How many of the step's elements, counted from its first, may be processed
+  // by now: as far as all earlier steps on which it depends have come. -1 while
+  // the step may not even begin.
+  std::int64_t Allowed(int index) const;
+
+  std::int64_t processed(int index) const { return cursors_[index].processed; }
+  void SetProcessed(int index, std::int64_t elements) {
+    cursors_[index].processed = elements;
+  }
+
+  // The step needs nothing more: all its elements are processed, and the
+  // message of a send or a receive is through.
+  void CompleteStep(int index);
+
+  // Processes `count` elements from the cursor on, which moves. `received`, of
+  // any alignment, are those that came from the peer.
+  // REQUIRES: the kind of the step, and that `Allowed` goes so far.
+  void Reduce(int index, const char* received, std::int64_t count);
+  void Copy(int index, std::int64_t count);
+
+  // "AllReduce(f32 x 100, sum, ring) #7".
+  std::string ToString() const;
+
+  void AppendState(std::string* state) const;
+
+ private:
+  struct Cursor {
+    std::int64_t processed = 0;
+    bool complete = false;
+  };
+
+  char* At(const BufferRange& range);
+  char* Source(int index) { return At(step(index).source); }
+  void Advance(int index, std::int64_t count);
+
+  std::uint64_t id_ = 0;
+  std::shared_ptr<const Schedule> schedule_;
+  std::size_t element_size_ = 1;
+  char* input_ = nullptr;
+  char* output_ = nullptr;
+  std::vector<Cursor> cursors_;
+  int steps_left_ = 0;
+  std::vector<char> scratch_;  // grows only
+};
+
+class OperationTable {
+ public:
+  // The number of the new operation's slot.
+  std::uint32_t Start(std::shared_ptr<const Schedule> schedule,
+                      const Call& call);
+
+  Operation& at(std::uint32_t slot) { return slots_[slot]; }
+  const Operation& at(std::uint32_t slot) const { return slots_[slot]; }
+
+  // Completes the operation with its last step. One without steps is complete
+  // when it starts.
+  void CompleteStep(std::uint32_t slot, int step);
+
+  // All operations that are not complete are done with `status`.
+  void FailAll(const absl::Status& status) { failure_ = status; }
+  const absl::Status& failure() const { return failure_; }
+
+  bool IsDone(std::uint64_t id) const;
+  absl::Status result(std::uint64_t id) const;
+  void Forget(std::uint64_t id);
+
+  std::uint64_t last_started() const { return next_id_ - 1; }
+  // The operations up to this one are all complete.
+  std::uint64_t last_completed() const { return last_completed_; }
+  // Null: none.
+  const Operation* oldest_unfinished() const;
+
+  void AppendState(std::string* state) const;
+
+ private:
+  struct Entry {
+    std::uint32_t slot = 0;
+    bool complete = false;
+    bool forgotten = false;
+  };
+
+  void CompleteOperation(std::uint32_t slot);
+  Entry* Find(std::uint64_t id);
+  const Entry* Find(std::uint64_t id) const;
+
+  std::uint64_t next_id_ = 1;
+  std::uint64_t last_completed_ = 0;
+  absl::Status failure_;
+  std::vector<Operation> slots_;
+  std::vector<std::uint32_t> free_slots_;
+  // Those from the oldest that is not forgotten on.
+  RingQueue<Entry> entries_;
+};
+
+}  // namespace shoal::internal
+
+#endif  // SHOAL_COMM_OPERATION_H_
