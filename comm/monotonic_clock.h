@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The time by which waits are measured: it never jumps when somebody sets the
+// machine's clock.
+//
+// Thread-safe.
+
+#ifndef SHOAL_COMM_MONOTONIC_CLOCK_H_
+#define SHOAL_COMM_MONOTONIC_CLOCK_H_
+
+#include <chrono>
+
+#include "absl/time/time.h"
+
+namespace shoal::internal {
+
+// An absl::Time for the sake of its arithmetic and of infinity; it has nothing
+// to do with the time of day.
+inline absl::Time MonotonicNow() {
+  return absl::UnixEpoch() +
+         absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+}  // namespace shoal::internal
+
+#endif  // SHOAL_COMM_MONOTONIC_CLOCK_H_

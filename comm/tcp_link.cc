@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "shoal/comm/tcp_link.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/system/error_code.hpp>
+#include <cstddef>
+#include <exception>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "shoal/base/status_macros.h"
+#include "shoal/comm/fork_guard.h"
+#include "shoal/comm/link.h"
+#include "shoal/comm/tcp_address.h"
+
+namespace shoal::internal {
+namespace {
+
+namespace asio = boost::asio;
+using ErrorCode = boost::system::error_code;
+
+// A system call that signals interrupt again and again gives up as if it had
+// blocked; the caller tries again anyway.
+constexpr int kInterruptedTries = 8;
+
+// Presents iovecs to Asio as a sequence of its buffers, without a copy.
+template <typename AsioBuffer>
+class BufferView {
+ public:
+  class const_iterator {
+   public:
+    using iterator_category = std::bidirectional_iterator_tag;
+    using value_type = AsioBuffer;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const AsioBuffer*;
+    using reference = AsioBuffer;
+
+    const_iterator() = default;
+    explicit const_iterator(const struct iovec* piece) : piece_(piece) {}
+
+    AsioBuffer operator*() const {
+      return AsioBuffer(piece_->iov_base, piece_->iov_len);
+    }
+    const_iterator& operator++() {
+      ++piece_;
+      return *this;
+    }
+    const_iterator operator++(int) { return const_iterator(piece_++); }
+    const_iterator& operator--() {
+      --piece_;
+      return *this;
+    }
+    const_iterator operator--(int) { return const_iterator(piece_--); }
+    friend bool operator==(const_iterator a, const_iterator b) {
+      return a.piece_ == b.piece_;
+    }
+    friend bool operator!=(const_iterator a, const_iterator b) {
+      return a.piece_ != b.piece_;
+    }
+
+   private:
+    const struct iovec* piece_ = nullptr;
+  };
+  using value_type = AsioBuffer;
+
+  explicit BufferView(absl::Span<const struct iovec> pieces)
+      : pieces_(pieces) {}
+
+  const_iterator begin() const { return const_iterator(pieces_.data()); }
+  const_iterator end() const {
+    return const_iterator(pieces_.data() + pieces_.size());
+  }
+
+ private:
+  absl::Span<const struct iovec> pieces_;
+};
+
+class TcpLink final : public Link {
+ public:
+  TcpLink(std::shared_ptr<asio::io_context> idle, asio::ip::tcp::socket socket)
+      : idle_(std::move(idle)), socket_(std::move(socket)) {}
+
+  ~TcpLink() override {
+    ErrorCode error;
+    GuardedDescriptor::Reclaim(socket_.release(error)).Close();
+  }
+
+  absl::Status BecomeNonBlocking() {
+    ErrorCode error;
+    socket_.non_blocking(true, error);
+    if (!error) return absl::OkStatus();
+    return absl::InternalError(
+        absl::StrCat("cannot make a socket non-blocking: ", error.message()));
+  }
+
+  LinkResult TryWrite(absl::Span<const struct iovec> pieces) override {
+    if (write_ended_) return {LinkState::kEnded, 0};
+    return Try(&write_ended_, [&](ErrorCode& error) {
+      return pieces.size() == 1
+                 ? socket_.write_some(
+                       asio::const_buffer(pieces[0].iov_base,
+                                          pieces[0].iov_len),
+                       error)
+                 : socket_.write_some(BufferView<asio::const_buffer>(pieces),
+                                      error);
+    });
+  }
+
+  LinkResult TryRead(absl::Span<const struct iovec> pieces) override {
+    if (read_ended_) return {LinkState::kEnded, 0};
+    return Try(&read_ended_, [&](ErrorCode& error) {
+      return pieces.size() == 1
+                 ? socket_.read_some(
+                       asio::mutable_buffer(pieces[0].iov_base,
+                                            pieces[0].iov_len),
+                       error)
+                 : socket_.read_some(BufferView<asio::mutable_buffer>(pieces),
+                                     error);
+    });
+  }
+
+  void ShutdownWrite() override {
+    ErrorCode ignored;
+    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    write_ended_ = true;
+  }
+
+  int descriptor() const override {
+    // Asio's accessor is not const, though it changes nothing.
+    return const_cast<asio::ip::tcp::socket&>(socket_).native_handle();
+  }
+
+  std::string end_reason() const override { return end_reason_; }
+
+ private:
+  template <typename Function>
+  LinkResult Try(bool* ended, Function transfer) {
+    ErrorCode error;
+    for (int i = 0; i < kInterruptedTries; ++i) {
+      const std::size_t bytes = transfer(error);
+      if (!error) return {LinkState::kOk, bytes};
+      if (error != asio::error::interrupted) break;
+    }
+    if (error == asio::error::would_block || error == asio::error::try_again ||
+        error == asio::error::interrupted) {
+      return {LinkState::kWouldBlock, 0};
+    }
+    *ended = true;
+    if (error != asio::error::eof && end_reason_.empty()) {
+      end_reason_ = error.message();
+    }
+    return {LinkState::kEnded, 0};
+  }
+
+  const std::shared_ptr<asio::io_context> idle_;
+  asio::ip::tcp::socket socket_;
+  bool write_ended_ = false;
+  bool read_ended_ = false;
+  std::string end_reason_;
+};
+
+}  // namespace
+
+struct TcpLinkFactory::Impl {
+  // Asio enters every socket into its context's epoll set. Nobody runs this
+  // one, so that arriving data wakes no thread but the one that waits for it.
+  const std::shared_ptr<asio::io_context> idle =
+      std::make_shared<asio::io_context>(1);
+};
+
+absl::StatusOr<TcpLinkFactory> TcpLinkFactory::Create() {
+  try {
+    return TcpLinkFactory(std::make_shared<Impl>());
+  } catch (const std::exception& error) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cannot make the links of a communicator: ", error.what()));
+  }
+}
+
+TcpLinkFactory::TcpLinkFactory(std::shared_ptr<const Impl> impl)
+    : impl_(std::move(impl)) {}
+
+absl::StatusOr<std::unique_ptr<Link>> TcpLinkFactory::Make(
+    GuardedDescriptor socket) const {
+  SHOAL_ASSIGN_OR_RETURN(const SocketAddress local, LocalAddress(socket.get()));
+  asio::ip::tcp::socket asio_socket(*impl_->idle);
+  ErrorCode error;
+  asio_socket.assign(local.family() == AF_INET ? asio::ip::tcp::v4()
+                                               : asio::ip::tcp::v6(),
+                     socket.get(), error);
+  if (error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot make a link of the socket at ", local.ToString(),
+                     ": ", error.message()));
+  }
+  static_cast<void>(socket.Lend());
+  // From here on the link closes it.
+  auto link = std::make_unique<TcpLink>(impl_->idle, std::move(asio_socket));
+  SHOAL_RETURN_IF_ERROR(link->BecomeNonBlocking());
+  return std::unique_ptr<Link>(std::move(link));
+}
+
+}  // namespace shoal::internal
