@@ -214,11 +214,15 @@ bool ReadSome(int* descriptor, std::string* text) {
 
 }  // namespace
 
+std::string SignalName(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return absl::StrCat("signal ", signal,
+                      name == nullptr ? "" : absl::StrCat(" (SIG", name, ")"));
+}
+
 std::string ChildExit::ToString() const {
   if (signal == 0) return absl::StrCat("exited with code ", exit_code);
-  const char* name = sigabbrev_np(signal);
-  return absl::StrCat("was killed by signal ", signal,
-                      name == nullptr ? "" : absl::StrCat(" (SIG", name, ")"));
+  return absl::StrCat("was killed by ", SignalName(signal));
 }
 
 absl::StatusOr<std::unique_ptr<ChildProcesses>> ChildProcesses::Start(

@@ -48,6 +48,9 @@ struct ChildCommand {
   std::vector<int> inherited_descriptors;
 };
 
+// "signal 9 (SIGKILL)".
+std::string SignalName(int signal);
+
 // How a child ended.
 struct ChildExit {
   // The signal that killed it; 0: none, it exited.
