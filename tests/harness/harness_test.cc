@@ -21,7 +21,7 @@
 #include "shoal/tests/harness/rank_body.h"
 #include "shoal/tests/harness/world.h"
 
-namespace shoal::testing {
+namespace shoal::tests {
 namespace {
 
 using ::testing::AllOf;
@@ -178,4 +178,4 @@ TEST(ExpectStatusTest, NeedsTheCodeAndEveryWord) {
 }
 
 }  // namespace
-}  // namespace shoal::testing
+}  // namespace shoal::tests

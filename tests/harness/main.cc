@@ -7,7 +7,7 @@
 #include "shoal/tests/harness/rank_body.h"
 
 int main(int argc, char** argv) {
-  if (shoal::testing::IsRankProcess()) return shoal::testing::RunRankBody();
+  if (shoal::tests::IsRankProcess()) return shoal::tests::RunRankBody();
   testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
 }

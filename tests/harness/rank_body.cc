@@ -23,7 +23,7 @@
 #include "shoal/comm/environment.h"
 #include "shoal/comm/timeouts.h"
 
-namespace shoal::testing {
+namespace shoal::tests {
 namespace {
 
 std::map<std::string, RankBody>& Bodies() {
@@ -112,4 +112,4 @@ int RunRankBody() {
   return 1;
 }
 
-}  // namespace shoal::testing
+}  // namespace shoal::tests

@@ -31,7 +31,7 @@
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/timeouts.h"
 
-namespace shoal::testing {
+namespace shoal::tests {
 
 struct RankContext {
   int rank = 0;
@@ -79,14 +79,14 @@ RankBody FindRankBody(absl::string_view name);  // null: there is none
 inline constexpr char kBodyVariable[] = "SHOAL_TEST_BODY";
 inline constexpr char kArgumentVariable[] = "SHOAL_TEST_ARGUMENT";
 
-}  // namespace shoal::testing
+}  // namespace shoal::tests
 
 #define SHOAL_RANK_BODY(name)                                            \
   static absl::Status ShoalRankBody_##name(                              \
-      const ::shoal::testing::RankContext& context);                     \
+      const ::shoal::tests::RankContext& context);                       \
   [[maybe_unused]] static const bool shoal_rank_body_registered_##name = \
-      ::shoal::testing::RegisterRankBody(#name, &ShoalRankBody_##name);  \
+      ::shoal::tests::RegisterRankBody(#name, &ShoalRankBody_##name);    \
   static absl::Status ShoalRankBody_##name(                              \
-      [[maybe_unused]] const ::shoal::testing::RankContext& context)
+      [[maybe_unused]] const ::shoal::tests::RankContext& context)
 
 #endif  // SHOAL_TESTS_HARNESS_RANK_BODY_H_

@@ -24,7 +24,7 @@
 #include "shoal/process/local_world.h"
 #include "shoal/tests/harness/rank_body.h"
 
-namespace shoal::testing {
+namespace shoal::tests {
 namespace {
 
 constexpr std::size_t kKeptBytes = 64 * 1024;
@@ -186,4 +186,4 @@ absl::StatusOr<WorldResult> RunWorld(absl::string_view body, int world_size,
   return ::testing::AssertionSuccess();
 }
 
-}  // namespace shoal::testing
+}  // namespace shoal::tests

@@ -20,7 +20,7 @@
 #include "shoal/base/dialect.h"
 #include "shoal/process/child_processes.h"
 
-namespace shoal::testing {
+namespace shoal::tests {
 
 struct WorldOptions {
   // For the bodies, as RankContext::argument.
@@ -65,6 +65,6 @@ absl::StatusOr<WorldResult> RunWorld(absl::string_view body, int world_size,
 ::testing::AssertionResult WorldSucceeds(absl::string_view body, int world_size,
                                          const WorldOptions& options = {});
 
-}  // namespace shoal::testing
+}  // namespace shoal::tests
 
 #endif  // SHOAL_TESTS_HARNESS_WORLD_H_
