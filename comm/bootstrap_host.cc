@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/bootstrap.pb.h"
@@ -78,6 +79,7 @@ class Host {
     bool ready = false;
   };
 
+  void Enter(State state);
   void OnFirstMessage(const comm::BootstrapMessage& message,
                       std::shared_ptr<FramedConnection> connection);
   absl::Status Admit(const comm::Hello& hello,
@@ -145,6 +147,7 @@ absl::StatusOr<JoinedWorld> Host::Run() {
                  std::shared_ptr<FramedConnection> connection) {
             OnFirstMessage(message, std::move(connection));
           }));
+  Enter(State::kGathering);
   join_timer_.expires_after(TimerDuration(options_.timeouts.join));
   join_timer_.async_wait([this](const ErrorCode& error) {
     if (!error) OnTimeout();
@@ -156,6 +159,13 @@ absl::StatusOr<JoinedWorld> Host::Run() {
   }
   if (!failure_.ok()) return failure_;
   return TakeWorld();
+}
+
+void Host::Enter(State state) {
+  static constexpr absl::string_view kNames[] = {
+      "gathering", "linking", "going", "lingering", "done"};
+  state_ = state;
+  if (options_.on_state) options_.on_state(kNames[static_cast<int>(state)]);
 }
 
 void Host::OnFirstMessage(const comm::BootstrapMessage& message,
@@ -239,7 +249,7 @@ void Host::WelcomeAll() {
     peer->set_pid(member.info.pid);
   }
   const std::string payload = EncodeBootstrap(message);
-  state_ = State::kLinking;
+  Enter(State::kLinking);
   MeshOptions mesh_options;
   mesh_options.self = {options_.job_id, session_, 0, options_.world_size};
   mesh_ = Mesh::Start(&loop_, std::move(mesh_options), [this] { MaybeGo(); });
@@ -335,7 +345,7 @@ void Host::MaybeGo() {
       std::all_of(members_.begin() + 1, members_.end(),
                   [](const Member& member) { return member.ready; });
   if (!all_ready) return;
-  state_ = State::kGoing;
+  Enter(State::kGoing);
   join_timer_.cancel();
   comm::BootstrapMessage go;
   go.mutable_go();
@@ -347,14 +357,14 @@ void Host::MaybeGo() {
     connection.CancelRead();
     connection.Write(payload);
     connection.OnFlushed([this] {
-      if (--unflushed_ == 0) state_ = State::kDone;
+      if (--unflushed_ == 0) Enter(State::kDone);
     });
   }
 }
 
 void Host::Fail(absl::Status status) {
   if (state_ == State::kLingering || state_ == State::kDone) return;
-  state_ = State::kLingering;
+  Enter(State::kLingering);
   failure_ = std::move(status);
   join_timer_.cancel();
   if (mesh_ != nullptr) mesh_->Stop();
@@ -366,7 +376,7 @@ void Host::Fail(absl::Status status) {
   }
   linger_timer_.expires_after(TimerDuration(kLingerTimeout));
   linger_timer_.async_wait([this](const ErrorCode& error) {
-    if (!error) state_ = State::kDone;
+    if (!error) Enter(State::kDone);
   });
   FinishWhenAllClosed();
 }
@@ -377,7 +387,7 @@ void Host::FinishWhenAllClosed() {
         return member.connection == nullptr ||
                member.connection->descriptor() < 0;
       });
-  if (all_closed) state_ = State::kDone;
+  if (all_closed) Enter(State::kDone);
 }
 
 JoinedWorld Host::TakeWorld() {

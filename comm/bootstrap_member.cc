@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/bootstrap.pb.h"
@@ -55,6 +56,8 @@ class Member {
     kDone,
   };
 
+  void Enter(State state);
+  absl::StatusOr<std::vector<SocketAddress>> ResolveHost(const HostPort& host);
   void OnConnected(GuardedDescriptor socket);
   absl::Status Greet();
   void Watch();
@@ -81,6 +84,7 @@ class Member {
   std::shared_ptr<HelloAcceptor> acceptor_;
   std::shared_ptr<Mesh> mesh_;
   State state_ = State::kDialing;
+  bool tried_ = false;
   absl::Status failure_;
   JoinedWorld world_;
 };
@@ -95,12 +99,13 @@ Member::~Member() {
 }
 
 absl::StatusOr<JoinedWorld> Member::Run(HostPort host) {
+  Enter(State::kDialing);
   join_timer_.expires_after(TimerDuration(options_.timeouts.join));
   join_timer_.async_wait([this](const ErrorCode& error) {
     if (!error) OnTimeout();
   });
   dialer_ = Dialer::Start(
-      &loop_, [host = std::move(host)] { return Resolve(host); },
+      &loop_, [this, host = std::move(host)] { return ResolveHost(host); },
       [this](GuardedDescriptor socket) { OnConnected(std::move(socket)); });
   while (state_ != State::kDone) {
     if (loop_.run_one() == 0) {
@@ -112,12 +117,29 @@ absl::StatusOr<JoinedWorld> Member::Run(HostPort host) {
   return TakeWorld();
 }
 
+void Member::Enter(State state) {
+  static constexpr absl::string_view kNames[] = {
+      "dialing", "greeting",  "waiting", "linking",
+      "ready",   "lingering", "done"};
+  state_ = state;
+  if (options_.on_state) options_.on_state(kNames[static_cast<int>(state)]);
+}
+
+// Asked at the beginning of each round of tries.
+absl::StatusOr<std::vector<SocketAddress>> Member::ResolveHost(
+    const HostPort& host) {
+  if (std::exchange(tried_, true) && options_.on_state) {
+    options_.on_state("retrying");
+  }
+  return Resolve(host);
+}
+
 void Member::OnConnected(GuardedDescriptor socket) {
   absl::StatusOr<std::shared_ptr<FramedConnection>> connection =
       FramedConnection::Create(&loop_, std::move(socket), kMaxTrustedPayload);
   if (!connection.ok()) return dialer_->Retry(connection.status());
   host_ = *std::move(connection);
-  state_ = State::kGreeting;
+  Enter(State::kGreeting);
   if (absl::Status status = Greet(); !status.ok()) {
     return Finish(std::move(status));
   }
@@ -196,7 +218,7 @@ void Member::OnEnd(const absl::Status& reason) {
     // Perhaps another program still has the address, or rank 0 is on its way
     // up or down. Nothing binds this rank to it yet.
     host_->Close();
-    state_ = State::kDialing;
+    Enter(State::kDialing);
     return dialer_->Retry(absl::UnavailableError(
         absl::StrCat("what answers at ", host_->peer_name(),
                      " does not let this rank in: ", reason.message())));
@@ -218,7 +240,7 @@ void Member::OnMessage(const comm::BootstrapMessage& message) {
   Watch();
   if (message.has_hello_accepted() && state_ == State::kGreeting) {
     dialer_->Stop();
-    state_ = State::kWaiting;
+    Enter(State::kWaiting);
   } else if (message.has_welcome() && state_ == State::kWaiting) {
     absl::Status status = BeginLinking(message.welcome());
     if (!status.ok()) GiveUp(std::move(status));
@@ -269,7 +291,7 @@ absl::Status Member::BeginLinking(const comm::Welcome& welcome) {
             }
             if (!status.ok()) acceptor_->Refuse(std::move(connection), status);
           }));
-  state_ = State::kLinking;
+  Enter(State::kLinking);
   mesh_ = Mesh::Start(&loop_, std::move(mesh_options), [this] { OnLinked(); });
   return absl::OkStatus();
 }
@@ -297,7 +319,7 @@ absl::StatusOr<std::vector<SocketAddress>> Member::AddressesOf(int rank) const {
 
 void Member::OnLinked() {
   if (state_ != State::kLinking) return;
-  state_ = State::kReady;
+  Enter(State::kReady);
   // Nobody who belongs to the job connects again before Go, so all that waits
   // now are strangers, and what comes later waits in the listener's queue.
   listener_ = acceptor_->Stop();
@@ -341,7 +363,7 @@ void Member::OnTimeout() {
 void Member::GiveUp(absl::Status status) {
   if (state_ == State::kLingering || state_ == State::kDone) return;
   failure_ = std::move(status);
-  state_ = State::kLingering;
+  Enter(State::kLingering);
   if (mesh_ != nullptr) mesh_->Stop();
   host_->Write(EncodeFailure(failure_));
   linger_timer_.expires_after(TimerDuration(options_.timeouts.answer_window));
@@ -352,7 +374,7 @@ void Member::GiveUp(absl::Status status) {
 
 void Member::Finish(absl::Status status) {
   failure_ = std::move(status);
-  state_ = State::kDone;
+  Enter(State::kDone);
 }
 
 JoinedWorld Member::TakeWorld() {

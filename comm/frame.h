@@ -23,6 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 
 namespace shoal::internal {
@@ -32,6 +33,10 @@ inline constexpr std::size_t kFrameHeaderSize = 12;
 
 // For connections of which nothing is known yet.
 inline constexpr std::size_t kMaxStrangerPayload = 64 * 1024;
+// A rank sends its first message together with its connection; only a machine
+// in distress takes this long.
+inline constexpr absl::Duration kHelloTimeout = absl::Seconds(5);
+inline constexpr std::size_t kMaxSilentConnections = 256;
 // From rank 0 to a rank that trusts it: a table of many peers.
 inline constexpr std::size_t kMaxTrustedPayload = 16 * 1024 * 1024;
 

@@ -30,14 +30,11 @@
 #include "absl/time/time.h"
 #include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/fork_guard.h"
+#include "shoal/comm/frame.h"
 #include "shoal/comm/framed_connection.h"
 
 namespace shoal::internal {
 
-// A rank sends its first message together with its connection; only a machine
-// in distress takes this long.
-inline constexpr absl::Duration kHelloTimeout = absl::Seconds(5);
-inline constexpr std::size_t kMaxSilentConnections = 256;
 
 struct HelloAcceptorOptions {
   absl::Duration hello_timeout = kHelloTimeout;

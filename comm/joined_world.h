@@ -17,7 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "shoal/comm/fork_guard.h"
-#include "shoal/comm/hello_acceptor.h"
+#include "shoal/comm/frame.h"
 #include "shoal/comm/tcp_listener.h"
 #include "shoal/comm/timeouts.h"
 
@@ -41,6 +41,9 @@ struct BootstrapOptions {
   AgreedOptions options;  // rank 0's count
   absl::Duration hello_timeout = kHelloTimeout;
   std::function<void(absl::string_view)> log;  // not empty
+  // Gets the name of each state (docs/wire.md) that is entered, and "retrying"
+  // when rank 0 could not be reached; for tests. May be empty.
+  std::function<void(absl::string_view)> on_state;
 };
 
 struct PeerInfo {

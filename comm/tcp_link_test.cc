@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "shoal/comm/tcp_link.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "shoal/base/status_matchers.h"
+#include "shoal/comm/fork_guard.h"
+#include "shoal/comm/link.h"
+#include "shoal/comm/monotonic_clock.h"
+#include "shoal/comm/tcp_address.h"
+#include "shoal/comm/tcp_socket.h"
+
+namespace shoal::internal {
+namespace {
+
+void Await(const Link& link, short events) {
+  pollfd entry = {link.descriptor(), events, 0};
+  poll(&entry, 1, 60000);
+}
+
+class TcpLinkTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const GuardedDescriptor listener =
+        ListenOn(Resolve({"127.0.0.1", 0})->front()).value();
+    GuardedDescriptor dialled =
+        ConnectAndSend(*LocalAddress(listener.get()), "",
+                       MonotonicNow() + absl::Seconds(60),
+                       [] { return false; })
+            .value();
+    pollfd entry = {listener.get(), POLLIN, 0};
+    poll(&entry, 1, 60000);
+    const TcpLinkFactory factory = TcpLinkFactory::Create().value();
+    near_ = factory.Make(std::move(dialled)).value();
+    far_ = factory.Make(AcceptFrom(listener.get()).value()).value();
+  }
+
+  LinkResult Write(const std::string& bytes) {
+    const iovec piece = {const_cast<char*>(bytes.data()), bytes.size()};
+    return near_->TryWrite({&piece, 1});
+  }
+
+  // Reads from the far end until `count` bytes are there, or the end.
+  std::string Read(std::size_t count) {
+    std::string all;
+    while (all.size() < count) {
+      std::string buffer(count - all.size(), '\0');
+      const iovec piece = {buffer.data(), buffer.size()};
+      const LinkResult result = far_->TryRead({&piece, 1});
+      if (result.state == LinkState::kEnded) break;
+      if (result.state == LinkState::kWouldBlock) {
+        Await(*far_, POLLIN);
+        continue;
+      }
+      all.append(buffer, 0, result.bytes);
+    }
+    return all;
+  }
+
+  std::unique_ptr<Link> near_;
+  std::unique_ptr<Link> far_;
+};
+
+TEST_F(TcpLinkTest, GathersAndScatters) {
+  std::string a = "head", b = "", c = "payload";
+  const iovec out[] = {{a.data(), a.size()}, {b.data(), 0}, {c.data(), 7}};
+  const LinkResult written = near_->TryWrite(out);
+  EXPECT_EQ(written.state, LinkState::kOk);
+  EXPECT_EQ(written.bytes, 11u);
+  Await(*far_, POLLIN);
+  std::string x(6, '.'), y(20, '.');
+  const iovec in[] = {{x.data(), x.size()}, {y.data(), y.size()}};
+  const LinkResult read = far_->TryRead(in);
+  EXPECT_EQ(read.state, LinkState::kOk);
+  EXPECT_EQ(read.bytes, 11u);
+  EXPECT_EQ(x, "headpa");
+  EXPECT_EQ(y.substr(0, 5), "yload");
+}
+
+TEST_F(TcpLinkTest, NothingToReadWouldBlock) {
+  char byte;
+  const iovec piece = {&byte, 1};
+  EXPECT_EQ(far_->TryRead({&piece, 1}).state, LinkState::kWouldBlock);
+  EXPECT_EQ(far_->end_reason(), "");
+}
+
+TEST_F(TcpLinkTest, NothingAskedForIsOk) {
+  char byte;
+  const iovec piece = {&byte, 0};
+  EXPECT_EQ(far_->TryRead({&piece, 1}).state, LinkState::kOk);
+  EXPECT_EQ(far_->TryRead({}).state, LinkState::kOk);
+  EXPECT_EQ(near_->TryWrite({}).state, LinkState::kOk);
+}
+
+TEST_F(TcpLinkTest, FullBuffersBlockAndTheBytesArriveInOrder) {
+  std::string sent;
+  while (true) {
+    std::string piece(70001, '\0');
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      piece[i] = static_cast<char>((sent.size() + i) * 31 >> 3);
+    }
+    const LinkResult result = Write(piece);
+    if (result.state == LinkState::kWouldBlock) break;
+    ASSERT_EQ(result.state, LinkState::kOk);
+    sent.append(piece, 0, result.bytes);
+  }
+  EXPECT_EQ(Read(sent.size()), sent);
+  EXPECT_EQ(Write("more").state, LinkState::kOk);
+}
+
+// More pieces than one system call takes: a prefix moves.
+TEST_F(TcpLinkTest, MovesAPrefixOfAVeryLongList) {
+  std::string bytes(3000, '\0');
+  std::vector<iovec> pieces;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<char>('a' + i % 26);
+    pieces.push_back({&bytes[i], 1});
+  }
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const LinkResult result =
+        near_->TryWrite(absl::MakeConstSpan(pieces).subspan(done));
+    ASSERT_EQ(result.state, LinkState::kOk);
+    ASSERT_GT(result.bytes, 0u);
+    done += result.bytes;
+  }
+  EXPECT_EQ(Read(bytes.size()), bytes);
+}
+
+TEST_F(TcpLinkTest, ShutdownEndsOneDirectionInGoodOrder) {
+  EXPECT_EQ(Write("last").bytes, 4u);
+  near_->ShutdownWrite();
+  EXPECT_EQ(Write("x").state, LinkState::kEnded);
+  EXPECT_EQ(Read(5), "last");
+  for (int i = 0; i < 3; ++i) {
+    char byte;
+    const iovec piece = {&byte, 1};
+    EXPECT_EQ(far_->TryRead({&piece, 1}).state, LinkState::kEnded);
+  }
+  EXPECT_EQ(far_->end_reason(), "");
+  // The other direction is still there.
+  const iovec piece = {const_cast<char*>("back"), 4};
+  EXPECT_EQ(far_->TryWrite({&piece, 1}).bytes, 4u);
+  Await(*near_, POLLIN);
+  char buffer[8];
+  const iovec into = {buffer, sizeof buffer};
+  EXPECT_EQ(near_->TryRead({&into, 1}).bytes, 4u);
+}
+
+// The peer goes away with bytes unread, so its end is a reset. Writing goes on
+// until it shows, and raises no signal.
+TEST_F(TcpLinkTest, ResetIsAnEndWithAReason) {
+  EXPECT_EQ(Write("unread").state, LinkState::kOk);
+  Await(*far_, POLLIN);
+  far_ = nullptr;
+  Await(*near_, POLLIN);
+  LinkResult result = Write("x");
+  while (result.state == LinkState::kOk) result = Write("x");
+  EXPECT_EQ(result.state, LinkState::kEnded);
+  EXPECT_EQ(Write("x").state, LinkState::kEnded);
+  EXPECT_THAT(near_->end_reason(),
+              testing::AnyOf("Connection reset by peer", "Broken pipe"));
+}
+
+TEST_F(TcpLinkTest, LeavesNoDescriptorBehind) {
+  const int before = CountGuardedDescriptors();
+  near_ = nullptr;
+  far_ = nullptr;
+  EXPECT_EQ(CountGuardedDescriptors(), before - 2);
+}
+
+}  // namespace
+}  // namespace shoal::internal
