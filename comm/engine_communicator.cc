@@ -254,12 +254,12 @@ absl::Status EngineCommunicator::Drive(absl::Span<const Operation> operations,
   for (int tries = 1;; ++tries) {
     const bool moved =
         Progress(first.message || tries % kTriesBetweenMessages == 0);
-    if (AllDone(operations)) break;
-    if (const EngineFault& fault = Fault();
-        fault.kind != EngineFault::Kind::kNone) {
+    // A fault ends the machine's operations, so it is looked at first.
+    if (const EngineFault& fault = Fault(); !fault.ok()) {
       OnFault(fault, first);
       break;
     }
+    if (AllDone(operations)) break;
     if (options_.domain->failed()) {
       FailAll(options_.domain->status());
       break;
@@ -301,22 +301,22 @@ bool EngineCommunicator::AllDone(absl::Span<const Operation> operations) const {
   return true;
 }
 
-// REQUIRES: all are done.
+// REQUIRES: all are done. Whatever ended an operation that did not succeed has
+// failed the job, whose error is the one to return: it names the first culprit.
 absl::Status EngineCommunicator::Finish(
     absl::Span<const Operation> operations) {
-  absl::Status status;
+  bool succeeded = true;
   for (const Operation& operation : operations) {
     if (operation.message) {
-      status.Update(messages_.result(operation.id));
+      succeeded &= messages_.result(operation.id).ok();
       messages_.Forget(operation.id);
     } else {
-      status.Update(engine_.result(operation.id));
+      succeeded &= engine_.result(operation.id).ok();
       engine_.Forget(operation.id);
     }
   }
-  options_.domain->Leave(operations[0].sequence, operations[0].call,
-                         status.ok());
-  return status;
+  options_.domain->Leave(operations[0].sequence, operations[0].call, succeeded);
+  return succeeded ? absl::OkStatus() : options_.domain->status();
 }
 
 const EngineFault& EngineCommunicator::Fault() const {

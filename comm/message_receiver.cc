@@ -54,7 +54,7 @@ EngineFault CheckOrigin(const MessageHeader& header, int peer, int rank) {
   return {};
 }
 
-// Holds a peer's message against the step that is to receive it.
+// Why a peer's message is not the one that the step is to receive.
 EngineFault Compare(const MessageHeader& header, const Operation& operation,
                     const QueuedStep& queued, int peer, int rank) {
   if (header.sequence != operation.id() ||
@@ -210,8 +210,16 @@ void MessageReceiver::CompleteMessage(OperationTable* operations) {
 
 bool MessageReceiver::CheckHeader(const OperationTable& operations,
                                   EngineFault* fault) {
-  const absl::StatusOr<MessageHeader> header = DecodeMessageHeader(header_);
   const QueuedStep& queued = queue_.front();
+  const Operation& operation = operations.at(queued.slot);
+  // There is exactly one header that fits.
+  std::array<std::uint8_t, kMessageHeaderSize> expected;
+  EncodeMessageHeader(HeaderOf(operation, queued, peer_),
+                      absl::MakeSpan(expected));
+  header_checked_ = header_ == expected;
+  if (header_checked_) return true;
+
+  const absl::StatusOr<MessageHeader> header = DecodeMessageHeader(header_);
   if (!header.ok()) {
     *fault = Corrupt(peer_, absl::StrCat("from rank ", peer_, ": ",
                                          header.status().message()));
@@ -219,10 +227,9 @@ bool MessageReceiver::CheckHeader(const OperationTable& operations,
   }
   *fault = CheckOrigin(*header, peer_, rank_);
   if (fault->kind == EngineFault::Kind::kNone) {
-    *fault = Compare(*header, operations.at(queued.slot), queued, peer_, rank_);
+    *fault = Compare(*header, operation, queued, peer_, rank_);
   }
-  header_checked_ = fault->kind == EngineFault::Kind::kNone;
-  return header_checked_;
+  return false;
 }
 
 bool MessageReceiver::ReadHeaderAhead(Link* link,

@@ -19,6 +19,18 @@
 
 namespace shoal::internal {
 
+MessageHeader HeaderOf(const Operation& operation, const QueuedStep& queued,
+                       int sender) {
+  MessageHeader header;
+  header.kind = MessageKind::kCollective;
+  header.signature = operation.schedule().signature;
+  header.sequence = operation.id();
+  header.offset = queued.ordinal;
+  header.payload_bytes = operation.payload_bytes(queued.step);
+  header.sender = sender;
+  return header;
+}
+
 std::int64_t MessageSender::Available(const OperationTable& operations) const {
   const QueuedStep& queued = queue_.front();
   const Operation& operation = operations.at(queued.slot);
@@ -37,18 +49,6 @@ bool MessageSender::Wants(const OperationTable& operations) const {
           static_cast<std::size_t>(available) > payload_sent_);
 }
 
-void MessageSender::Encode(const Operation& operation) {
-  const QueuedStep& queued = queue_.front();
-  MessageHeader header;
-  header.kind = MessageKind::kCollective;
-  header.signature = operation.schedule().signature;
-  header.sequence = operation.id();
-  header.offset = queued.ordinal;
-  header.payload_bytes = operation.payload_bytes(queued.step);
-  header.sender = rank_;
-  EncodeMessageHeader(header, absl::MakeSpan(header_));
-}
-
 bool MessageSender::Write(Link* link, std::size_t limit,
                           OperationTable* operations, EngineFault* fault) {
   if (queue_.empty()) return false;
@@ -60,7 +60,10 @@ bool MessageSender::Write(Link* link, std::size_t limit,
   std::size_t used = 0;
   const std::size_t header_left = kMessageHeaderSize - header_sent_;
   if (header_left > 0) {
-    if (header_sent_ == 0) Encode(operation);
+    if (header_sent_ == 0) {
+      EncodeMessageHeader(HeaderOf(operation, queued, rank_),
+                          absl::MakeSpan(header_));
+    }
     pieces[used++] = {header_.data() + header_sent_, header_left};
   }
   const std::size_t payload =

@@ -29,6 +29,11 @@ struct QueuedStep {
   std::uint32_t ordinal = 0;
 };
 
+// The header of the message that is, or is to be, sent by `sender` for a send
+// or a receive step of this rank's.
+MessageHeader HeaderOf(const Operation& operation, const QueuedStep& queued,
+                       int sender);
+
 class MessageSender {
  public:
   MessageSender(int rank, int peer) : rank_(rank), peer_(peer) {}
@@ -55,7 +60,6 @@ class MessageSender {
  private:
   // Bytes of payload that may be on their way by now; -1: not even the header.
   std::int64_t Available(const OperationTable& operations) const;
-  void Encode(const Operation& operation);
 
   int rank_;
   int peer_;

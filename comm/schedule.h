@@ -65,10 +65,11 @@ struct Step {
   // that the op's last part is applied (the division of an average).
   bool completes = false;
   // The index of an earlier step that has to be complete before this one
-  // begins; -1: none.
+  // begins, its message included; -1: none.
   std::int32_t after = -1;
-  // Filled in by `FinishSchedule`: indices of the earlier steps whose cursor
-  // bounds this one's, because both touch an element and one writes it.
+  // Filled in by `FinishSchedule`, ascending: earlier steps whose cursors bound
+  // this one's, because both touch an element and one writes it. Those that
+  // others of the list imply are left out.
   std::vector<std::int32_t> depends_on;
 };
 
@@ -76,9 +77,10 @@ struct Schedule {
   CallSignature signature;  // algorithm is never kAuto
   std::int32_t rank = 0;
   std::int32_t world_size = 1;
-  std::int64_t input_count = 0;    // elements
-  std::int64_t output_count = 0;   // elements
-  std::int64_t scratch_count = 0;  // elements
+  // Elements of the call's buffers; Broadcast's only one counts as both.
+  std::int64_t input_count = 0;
+  std::int64_t output_count = 0;
+  std::int64_t scratch_count = 0;
   std::vector<Step> steps;
 
   // For people: one line a step.
@@ -92,8 +94,11 @@ BufferRange EvenPart(BufferId buffer, std::int64_t count, int parts, int index);
 // The schedule of `rank` for a collective with a given algorithm (not kAuto;
 // algorithm.h says which collective has which). `in_place`: input and output
 // are the same memory in the sense of communicator.h; then no step names both
-// for the same element. `INVALID_ARGUMENT` for a rank outside the world, a
-// negative or overflowing count, a root outside the world, or an algorithm that
+// for the same element, and what is at once input and output is named as
+// output. Broadcast has one buffer, named as output, whatever `in_place` says.
+// Ranks need not agree on `in_place`. A world of one copies, or does nothing.
+// `INVALID_ARGUMENT` for a rank outside the world, a negative or overflowing
+// count, a root outside the world, an unknown type or op, or an algorithm that
 // the collective does not have.
 absl::StatusOr<Schedule> BuildSchedule(const CallSignature& signature, int rank,
                                        int world_size, bool in_place);

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "shoal/base/dialect.h"
 
 namespace shoal::internal {
 

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "shoal/base/dialect.h"
+
 namespace shoal::internal {
 
 // a + b, or no value where that is not an int64_t.

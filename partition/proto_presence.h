@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
+#include "shoal/base/dialect.h"
 
 namespace shoal::internal {
 

@@ -5,6 +5,7 @@
 #define SHOAL_PARTITION_UTF8_H_
 
 #include "absl/strings/string_view.h"
+#include "shoal/base/dialect.h"
 
 namespace shoal::internal {
 

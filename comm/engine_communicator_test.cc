@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the driver tells its failure domain, and what it makes of the answers.
+// That the results of its calls are right is shown by the tests of the
+// communicators that are made of it.
+
+#include "shoal/comm/engine_communicator.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "shoal/base/mutex.h"
+#include "shoal/base/status_matchers.h"
+#include "shoal/comm/call.h"
+#include "shoal/comm/communicator.h"
+#include "shoal/comm/failure_domain.h"
+#include "shoal/comm/link.h"
+#include "shoal/comm/memory_link.h"
+#include "shoal/comm/point_to_point_links.h"
+#include "shoal/comm/reduce_op.h"
+#include "shoal/comm/waker.h"
+
+namespace shoal::internal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Writes down what it is told, and answers with errors that say who asked.
+class FakeDomain final : public FailureDomain {
+ public:
+  bool failed() const override { return failed_.load(); }
+  absl::Status status() const override {
+    MutexLock lock(&mutex_);
+    return status_;
+  }
+  void Fail(int culprit, const absl::Status& status) override {
+    Note(absl::StrCat("fail ", culprit));
+    Set(status).IgnoreError();
+  }
+  absl::Status FailAfterLostLink(int peer,
+                                 const std::string& operation) override {
+    Note(absl::StrCat("lost ", peer, " ", operation));
+    return Set(absl::UnavailableError("the reason"));
+  }
+  absl::Status FailAfterTimeout(const OperationReport& report,
+                                absl::Duration timeout) override {
+    Note(absl::StrCat(
+        "late ", report.operation, " after ", absl::FormatDuration(timeout),
+        " entered ", report.entered, " completed ", report.last_completed,
+        report.collective ? " collective" : " message", " awaiting ",
+        report.awaiting.empty() ? -1 : report.awaiting.front()));
+    return Set(absl::DeadlineExceededError("the culprit"));
+  }
+  void Enter(std::uint64_t sequence, const Call& call) override {
+    Note(absl::StrCat("enter ", CallKindName(call.signature.kind), " ",
+                      sequence));
+  }
+  void Leave(std::uint64_t sequence, const Call& call,
+             bool completed) override {
+    Note(absl::StrCat("leave ", CallKindName(call.signature.kind), " ",
+                      sequence, completed ? " completed" : " failed"));
+  }
+  void BeginClose() override { Note("close"); }
+  void AddWaker(Waker* waker) override {
+    MutexLock lock(&mutex_);
+    waker_ = waker;
+  }
+  void RemoveWaker(Waker* waker) override {
+    MutexLock lock(&mutex_);
+    if (waker_ == waker) waker_ = nullptr;
+  }
+
+  bool has_waker() const {
+    MutexLock lock(&mutex_);
+    return waker_ != nullptr;
+  }
+  std::vector<std::string> TakeNotes() {
+    MutexLock lock(&mutex_);
+    return std::exchange(notes_, {});
+  }
+
+ private:
+  void Note(std::string note) {
+    MutexLock lock(&mutex_);
+    notes_.push_back(std::move(note));
+  }
+  absl::Status Set(const absl::Status& status) {
+    MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = status;
+    failed_.store(true);
+    if (waker_ != nullptr) waker_->Notify();
+    return status_;
+  }
+
+  std::atomic<bool> failed_{false};
+  mutable Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  Waker* waker_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Opens nothing, with a given error.
+class NoLinks final : public PointToPointLinks {
+ public:
+  explicit NoLinks(absl::Status error) : error_(std::move(error)) {}
+
+  void SetWaker(std::shared_ptr<Waker> /*waker*/) override {}
+  absl::StatusOr<std::unique_ptr<Link>> OpenOutgoing(
+      int /*peer*/, absl::Duration /*timeout*/) override {
+    return error_;
+  }
+  bool HasIncoming() const override { return false; }
+  std::vector<std::pair<int, std::unique_ptr<Link>>> TakeIncoming() override {
+    return {};
+  }
+
+ private:
+  const absl::Status error_;
+};
+
+// Rank 0 of 2, whose peer is a bare link that the test holds.
+class EngineCommunicatorTest : public testing::Test {
+ protected:
+  void SetUp() override { Make(absl::UnavailableError("no way there")); }
+
+  void Make(absl::Status open_error) {
+    absl::StatusOr<std::unique_ptr<Waker>> waker = Waker::Create();
+    SHOAL_ASSERT_OK(waker);
+    auto [here, there] = MakeMemoryLinkPair();
+    peer_ = std::move(there);
+    domain_ = std::make_shared<FakeDomain>();
+    EngineCommunicatorOptions options;
+    options.rank = 0;
+    options.world_size = 2;
+    options.links.resize(2);
+    options.links[1] = std::move(here);
+    options.point_to_point_links =
+        std::make_unique<NoLinks>(std::move(open_error));
+    options.domain = domain_;
+    options.waker = *std::move(waker);
+    options.operation_timeout = absl::Milliseconds(30);
+    options.close_timeout = absl::Seconds(1);
+    communicator_ = MakeEngineCommunicator(std::move(options));
+  }
+
+  Buffer values() { return BufferOf(absl::MakeSpan(values_)); }
+
+  std::vector<float> values_ = std::vector<float>(3);
+  std::unique_ptr<Link> peer_;
+  std::shared_ptr<FakeDomain> domain_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+TEST_F(EngineCommunicatorTest, ALostLinkBecomesTheDomainsReason) {
+  peer_.reset();
+  EXPECT_THAT(communicator_->AllReduce(values(), ReduceOp::kSum),
+              StatusIs(absl::StatusCode::kUnavailable, "the reason"));
+  EXPECT_THAT(
+      domain_->TakeNotes(),
+      ElementsAre("enter AllReduce 1",
+                  "lost 1 AllReduce(f32 x 3, sum, recursive-doubling) #1",
+                  "leave AllReduce 1 failed"));
+  // Later calls return it at once, and tell nobody.
+  EXPECT_THAT(communicator_->Barrier(),
+              StatusIs(absl::StatusCode::kUnavailable, "the reason"));
+  EXPECT_THAT(domain_->TakeNotes(), ElementsAre());
+}
+
+TEST_F(EngineCommunicatorTest, ATimeoutIsReportedWithWhatIsAwaited) {
+  EXPECT_THAT(communicator_->AllReduce(values(), ReduceOp::kSum),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, "the culprit"));
+  EXPECT_THAT(
+      domain_->TakeNotes(),
+      ElementsAre("enter AllReduce 1",
+                  "late AllReduce(f32 x 3, sum, recursive-doubling) #1 after "
+                  "30ms entered 1 completed 0 collective awaiting 1",
+                  "leave AllReduce 1 failed"));
+}
+
+TEST_F(EngineCommunicatorTest, ACallsOwnTimeoutWins) {
+  CallOptions options;
+  options.timeout = absl::Milliseconds(5);
+  EXPECT_EQ(communicator_->Recv(values(), 1, 4, options).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(domain_->TakeNotes(),
+              ElementsAre("enter Recv 1",
+                          "late Recv(f32 x 3 from rank 1, tag 4) #1 after 5ms "
+                          "entered 0 completed 0 message awaiting 1",
+                          "leave Recv 1 failed"));
+}
+
+TEST_F(EngineCommunicatorTest, RubbishFailsTheJobAndNamesTheSender) {
+  std::vector<char> rubbish(64, 'x');
+  const struct iovec piece = {rubbish.data(), rubbish.size()};
+  ASSERT_EQ(peer_->TryWrite({&piece, 1}).bytes, 64u);
+  EXPECT_THAT(communicator_->Barrier(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("rank 1")));
+  EXPECT_THAT(domain_->TakeNotes(), ElementsAre("enter Barrier 1", "fail 1",
+                                                "leave Barrier 1 failed"));
+}
+
+TEST_F(EngineCommunicatorTest, APeerThatCannotBeReachedIsALostOne) {
+  EXPECT_THAT(communicator_->Send(values(), 1),
+              StatusIs(absl::StatusCode::kUnavailable, "the reason"));
+  EXPECT_THAT(domain_->TakeNotes(),
+              ElementsAre("lost 1 Send(f32 x 3 to rank 1, tag 0) #1 (no way "
+                          "there)"));
+}
+
+TEST_F(EngineCommunicatorTest, APeerThatIsNotReachedInTimeIsLate) {
+  Make(absl::DeadlineExceededError("no answer"));
+  EXPECT_THAT(communicator_->Send(values(), 1),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, "the culprit"));
+  EXPECT_THAT(domain_->TakeNotes(),
+              ElementsAre("late Send(f32 x 3 to rank 1, tag 0) #1 (no answer) "
+                          "after 30ms entered 0 completed 0 message awaiting "
+                          "1"));
+}
+
+TEST_F(EngineCommunicatorTest, AFailureElsewhereWakesAParkedCall) {
+  CallOptions options;
+  options.timeout = absl::InfiniteDuration();
+  std::thread call([this, &options] {
+    EXPECT_THAT(communicator_->Recv(values(), 1, 0, options),
+                StatusIs(absl::StatusCode::kDataLoss, "elsewhere"));
+  });
+  domain_->Fail(1, absl::DataLossError("elsewhere"));
+  call.join();
+}
+
+TEST_F(EngineCommunicatorTest, AbortGoesToTheDomainWithThisRankAsCulprit) {
+  communicator_->Abort(absl::AbortedError("enough"));
+  EXPECT_THAT(domain_->TakeNotes(), ElementsAre("fail 0"));
+  EXPECT_THAT(communicator_->Barrier(),
+              StatusIs(absl::StatusCode::kAborted, "enough"));
+}
+
+TEST_F(EngineCommunicatorTest, ClosingTellsTheDomainAndEndsTheLinks) {
+  EXPECT_TRUE(domain_->has_waker());
+  communicator_.reset();
+  EXPECT_FALSE(domain_->has_waker());
+  EXPECT_THAT(domain_->TakeNotes(), ElementsAre("close"));
+  char byte = 0;
+  const struct iovec piece = {&byte, 1};
+  EXPECT_EQ(peer_->TryRead({&piece, 1}).state, LinkState::kEnded);
+}
+
+}  // namespace
+}  // namespace shoal::internal
