@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "shoal/process/local_world.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "shoal/base/status_macros.h"
+#include "shoal/comm/tcp_listener.h"
+#include "shoal/process/child_processes.h"
+
+namespace shoal {
+
+absl::StatusOr<LocalWorld> StartLocalWorld(const LocalWorldOptions& options) {
+  if (options.world_size < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a world has at least one rank, not ", options.world_size));
+  }
+  SHOAL_ASSIGN_OR_RETURN(TcpListener listener,
+                         TcpListener::Bind("127.0.0.1:0"));
+  LocalWorld world;
+  world.address = listener.address();
+  world.job_id =
+      absl::StrCat("local-", getpid(), "-", absl::GetCurrentTimeNanos());
+  // Only rank 0 may keep the socket: with its death, connections are refused.
+  const int descriptor = std::move(listener).ReleaseDescriptor();
+  const auto close_descriptor =
+      absl::MakeCleanup([descriptor] { close(descriptor); });
+
+  std::vector<ChildCommand> commands(options.world_size);
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    ChildCommand& command = commands[rank];
+    command.arguments = options.arguments;
+    command.environment = options.environment;
+    command.environment.insert(
+        command.environment.end(),
+        {{"SHOAL_RANK", absl::StrCat(rank)},
+         {"SHOAL_WORLD_SIZE", absl::StrCat(options.world_size)},
+         {"SHOAL_ADDRESS", world.address},
+         {"SHOAL_JOB_ID", world.job_id}});
+    if (rank == 0) {
+      command.environment.emplace_back("SHOAL_LISTEN_FD",
+                                       absl::StrCat(descriptor));
+      command.inherited_descriptors = {descriptor};
+    }
+  }
+  SHOAL_ASSIGN_OR_RETURN(world.ranks, ChildProcesses::Start(commands));
+  return world;
+}
+
+}  // namespace shoal

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What came of a world of ranks, judged by how each of them ended.
+//
+// Pure functions; thread-safe.
+
+#ifndef SHOAL_TOOLS_RING_DEMO_WORLD_OUTCOME_H_
+#define SHOAL_TOOLS_RING_DEMO_WORLD_OUTCOME_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shoal/base/dialect.h"
+#include "shoal/process/child_processes.h"
+
+namespace shoal::ring_demo {
+
+struct RankEnd {
+  int pid = 0;
+  ChildExit exit;
+  // It was still running when its time after another's failure was up.
+  bool ended_by_launcher = false;
+  // As in verdict.h; nothing if it gave none.
+  std::optional<std::string> verdict;
+};
+
+// Why the world failed, in a line; empty if it did not. `interrupted_by` is a
+// signal that the launcher got, or 0. In this order: the signal; the ranks that
+// were killed, whose death is what the others complain of; what the lowest rank
+// that failed said.
+std::string WhyFailed(const std::vector<RankEnd>& ranks, int interrupted_by);
+
+// What all ranks that failed say, the same words once: lines such as
+// "ranks 0, 2: UNAVAILABLE: rank 1 died". Empty if none failed.
+std::string Complaints(const std::vector<RankEnd>& ranks);
+
+}  // namespace shoal::ring_demo
+
+#endif  // SHOAL_TOOLS_RING_DEMO_WORLD_OUTCOME_H_
