@@ -2,11 +2,14 @@
 
 #include "shoal/comm/bootstrap.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/bootstrap_host.h"
@@ -21,9 +24,8 @@ constexpr int kMaxWorldSize = 1 << 16;
 
 absl::Status CheckOptions(const BootstrapOptions& options) {
   if (options.world_size < 1 || options.world_size > kMaxWorldSize) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("world size ", options.world_size, " is not in 1..",
-                     kMaxWorldSize));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "world size ", options.world_size, " is not in 1..", kMaxWorldSize));
   }
   if (options.rank < 0 || options.rank >= options.world_size) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -33,9 +35,13 @@ absl::Status CheckOptions(const BootstrapOptions& options) {
   if (options.world_size == 1) {
     return absl::InvalidArgumentError("a world of 1 rank has nobody to join");
   }
-  if (options.job_id.size() > 256) {
+  const bool printable = std::all_of(
+      options.job_id.begin(), options.job_id.end(),
+      [](char character) { return absl::ascii_isprint(character); });
+  if (options.job_id.size() > 256 || !printable) {
     return absl::InvalidArgumentError(
-        "the job id is longer than 256 characters");
+        absl::StrCat("the job id \"", absl::CEscape(options.job_id),
+                     "\" is not of at most 256 printable ASCII characters"));
   }
   if (options.rank != 0 && options.listener.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -120,9 +120,8 @@ Host::Host(BootstrapOptions options, GuardedDescriptor listener,
       address_(std::move(address)),
       listener_(std::move(listener)),
       members_(options_.world_size) {
-  members_[0].info = {{address_},
-                      options_.host_id,
-                      static_cast<std::uint32_t>(getpid())};
+  members_[0].info = {
+      {address_}, options_.host_id, static_cast<std::uint32_t>(getpid())};
 }
 
 Host::~Host() {
@@ -140,13 +139,12 @@ absl::StatusOr<JoinedWorld> Host::Run() {
     options_.log(absl::StrCat("rank 0 at ", address_, " ", line));
   };
   SHOAL_ASSIGN_OR_RETURN(
-      acceptor_,
-      HelloAcceptor::Start(
-          &loop_, std::move(listener_), std::move(acceptor_options),
-          [this](comm::BootstrapMessage message,
-                 std::shared_ptr<FramedConnection> connection) {
-            OnFirstMessage(message, std::move(connection));
-          }));
+      acceptor_, HelloAcceptor::Start(
+                     &loop_, std::move(listener_), std::move(acceptor_options),
+                     [this](comm::BootstrapMessage message,
+                            std::shared_ptr<FramedConnection> connection) {
+                       OnFirstMessage(message, std::move(connection));
+                     }));
   Enter(State::kGathering);
   join_timer_.expires_after(TimerDuration(options_.timeouts.join));
   join_timer_.async_wait([this](const ErrorCode& error) {
@@ -162,16 +160,16 @@ absl::StatusOr<JoinedWorld> Host::Run() {
 }
 
 void Host::Enter(State state) {
-  static constexpr absl::string_view kNames[] = {
-      "gathering", "linking", "going", "lingering", "done"};
+  static constexpr absl::string_view kNames[] = {"gathering", "linking",
+                                                 "going", "lingering", "done"};
   state_ = state;
   if (options_.on_state) options_.on_state(kNames[static_cast<int>(state)]);
 }
 
 void Host::OnFirstMessage(const comm::BootstrapMessage& message,
                           std::shared_ptr<FramedConnection> connection) {
-  absl::Status status = absl::FailedPreconditionError(absl::StrCat(
-      connection->peer_name(), " did not begin with a hello"));
+  absl::Status status = absl::FailedPreconditionError(
+      absl::StrCat(connection->peer_name(), " did not begin with a hello"));
   if (message.has_hello()) {
     status = Admit(message.hello(), connection);
     if (!status.ok()) last_refusal_ = std::string(status.message());
@@ -190,8 +188,9 @@ absl::Status Host::Admit(const comm::Hello& hello,
   Member& member = members_[rank];
   if (member.connection != nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
-        sender, " says that it is rank ", rank, ", which has joined already as ",
-        RankName(rank, member.info), "; give every rank a number of its own"));
+        sender, " says that it is rank ", rank,
+        ", which has joined already as ", RankName(rank, member.info),
+        "; give every rank a number of its own"));
   }
   if (state_ != State::kGathering) return failure_;
   member.connection = std::move(connection);
@@ -202,9 +201,9 @@ absl::Status Host::Admit(const comm::Hello& hello,
   accepted.mutable_hello_accepted();
   member.connection->Write(EncodeBootstrap(accepted));
   Watch(rank);
-  const bool all_here = std::all_of(
-      members_.begin() + 1, members_.end(),
-      [](const Member& one) { return one.connection != nullptr; });
+  const bool all_here =
+      std::all_of(members_.begin() + 1, members_.end(),
+                  [](const Member& one) { return one.connection != nullptr; });
   if (all_here) WelcomeAll();
   return absl::OkStatus();
 }
@@ -304,11 +303,10 @@ void Host::OnEnd(int rank, const absl::Status& reason) {
   if (state_ == State::kLingering) return FinishWhenAllClosed();
   const std::string name = RankName(rank, members_[rank].info);
   Fail(absl::IsUnavailable(reason)
-           ? absl::UnavailableError(
-                 absl::StrCat(name, " died while the world was forming: ",
-                              reason.message()))
-           : absl::Status(reason.code(), absl::StrCat(name, ": ",
-                                                      reason.message())));
+           ? absl::UnavailableError(absl::StrCat(
+                 name, " died while the world was forming: ", reason.message()))
+           : absl::Status(reason.code(),
+                          absl::StrCat(name, ": ", reason.message())));
 }
 
 void Host::OnTimeout() {
@@ -320,7 +318,8 @@ void Host::OnTimeout() {
     absl::StrAppend(&message, "; turned away: ", last_refusal_);
   }
   if (state_ == State::kGathering) {
-    absl::StrAppend(&message, "; start the missing ranks, or raise the time-out");
+    absl::StrAppend(&message,
+                    "; start the missing ranks, or raise the time-out");
   }
   Fail(absl::DeadlineExceededError(message));
 }
@@ -415,8 +414,8 @@ absl::StatusOr<JoinedWorld> BootstrapAsHost(BootstrapOptions options) {
     SHOAL_ASSIGN_OR_RETURN(options.listener,
                            TcpListener::Bind(options.address));
   }
-  std::string address = options.address.empty() ? options.listener->address()
-                                                : options.address;
+  std::string address =
+      options.address.empty() ? options.listener->address() : options.address;
   GuardedDescriptor listener = GuardedDescriptor::Adopt(
       std::move(*options.listener).ReleaseDescriptor());
   options.listener.reset();

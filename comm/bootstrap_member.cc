@@ -70,7 +70,8 @@ class Member {
   absl::StatusOr<std::vector<SocketAddress>> AddressesOf(int rank) const;
   void OnLinked();
   void OnTimeout();
-  // Ends with what this rank found out; asks rank 0 first whether it knows more.
+  // Ends with what this rank found out; asks rank 0 first whether it knows
+  // more.
   void GiveUp(absl::Status status);
   void Finish(absl::Status status);
   JoinedWorld TakeWorld();
@@ -111,8 +112,8 @@ absl::StatusOr<JoinedWorld> Member::Run(HostPort host) {
       [this](GuardedDescriptor socket) { OnConnected(std::move(socket)); });
   while (state_ != State::kDone) {
     if (loop_.run_one() == 0) {
-      return absl::InternalError(absl::StrCat(
-          "the loop of rank ", options_.rank, " ran out of work"));
+      return absl::InternalError(
+          absl::StrCat("the loop of rank ", options_.rank, " ran out of work"));
     }
   }
   if (!failure_.ok()) return failure_;
@@ -164,8 +165,8 @@ absl::Status Member::Greet() {
     // it is reached.
     SHOAL_ASSIGN_OR_RETURN(
         const std::vector<SocketAddress> any,
-        Resolve(HostPort{
-            candidates[0].family() == AF_INET ? "0.0.0.0" : "::", 0}));
+        Resolve(
+            HostPort{candidates[0].family() == AF_INET ? "0.0.0.0" : "::", 0}));
     candidates.push_back(any[0]);
   }
   absl::StatusOr<GuardedDescriptor> listener = absl::InternalError("");
@@ -225,12 +226,12 @@ void Member::OnEnd(const absl::Status& reason) {
         absl::StrCat("what answers at ", host_->peer_name(),
                      " does not let this rank in: ", reason.message())));
   }
-  Finish(absl::IsUnavailable(reason)
-             ? absl::UnavailableError(
-                   absl::StrCat(name, " died while the world was forming: ",
-                                reason.message()))
-             : absl::Status(reason.code(),
-                            absl::StrCat(name, ": ", reason.message())));
+  Finish(
+      absl::IsUnavailable(reason)
+          ? absl::UnavailableError(absl::StrCat(
+                name, " died while the world was forming: ", reason.message()))
+          : absl::Status(reason.code(),
+                         absl::StrCat(name, ": ", reason.message())));
 }
 
 void Member::OnMessage(const comm::BootstrapMessage& message) {
@@ -247,8 +248,8 @@ void Member::OnMessage(const comm::BootstrapMessage& message) {
     absl::Status status = BeginLinking(message.welcome());
     if (!status.ok()) GiveUp(std::move(status));
   } else {
-    GiveUp(absl::DataLossError(absl::StrCat(
-        "rank 0 (", options_.address, ") sent a message out of turn")));
+    GiveUp(absl::DataLossError(absl::StrCat("rank 0 (", options_.address,
+                                            ") sent a message out of turn")));
   }
 }
 
@@ -259,7 +260,8 @@ absl::Status Member::BeginLinking(const comm::Welcome& welcome) {
       thresholds.size() != AlgorithmPolicy::kWorlds) {
     return absl::DataLossError(
         absl::StrCat("rank 0 (", options_.address, ") sent a table of ",
-                     welcome.peers_size(), " ranks, or options that this release does not know"));
+                     welcome.peers_size(),
+                     " ranks, or options that this release does not know"));
   }
   world_.session = welcome.session();
   world_.options.slice_bytes = welcome.options().slice_bytes();
@@ -281,8 +283,8 @@ absl::Status Member::BeginLinking(const comm::Welcome& welcome) {
   HelloAcceptorOptions acceptor_options;
   acceptor_options.hello_timeout = options_.hello_timeout;
   acceptor_options.log = [this](absl::string_view line) {
-    options_.log(absl::StrCat("rank ", options_.rank, " at ", own_address_, " ",
-                              line));
+    options_.log(
+        absl::StrCat("rank ", options_.rank, " at ", own_address_, " ", line));
   };
   SHOAL_ASSIGN_OR_RETURN(
       acceptor_,
@@ -335,9 +337,9 @@ void Member::OnLinked() {
 }
 
 void Member::OnTimeout() {
-  const std::string wait = absl::StrCat(
-      "within the join time-out of ",
-      absl::FormatDuration(options_.timeouts.join));
+  const std::string wait =
+      absl::StrCat("within the join time-out of ",
+                   absl::FormatDuration(options_.timeouts.join));
   switch (state_) {
     case State::kDialing:
       return Finish(absl::DeadlineExceededError(absl::StrCat(
@@ -350,16 +352,16 @@ void Member::OnTimeout() {
           options_.address, ", but nothing answered there ", wait,
           "; start rank 0, or correct its address")));
     case State::kWaiting:
-      return GiveUp(absl::DeadlineExceededError(absl::StrCat(
-          "rank ", options_.rank, " joined rank 0 at ", options_.address,
-          ", but not all ranks did so ", wait)));
-    case State::kLinking:
       return GiveUp(absl::DeadlineExceededError(
-          absl::StrCat("rank ", options_.rank, " had ", mesh_->Missing(), " ",
-                       wait)));
-    case State::kReady:
+          absl::StrCat("rank ", options_.rank, " joined rank 0 at ",
+                       options_.address, ", but not all ranks did so ", wait)));
+    case State::kLinking:
       return GiveUp(absl::DeadlineExceededError(absl::StrCat(
-          "rank ", options_.rank, " was ready, but not all ranks were ", wait)));
+          "rank ", options_.rank, " had ", mesh_->Missing(), " ", wait)));
+    case State::kReady:
+      return GiveUp(absl::DeadlineExceededError(
+          absl::StrCat("rank ", options_.rank,
+                       " was ready, but not all ranks were ", wait)));
     case State::kLingering:
     case State::kDone:
       return;

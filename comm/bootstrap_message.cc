@@ -76,11 +76,19 @@ absl::StatusOr<comm::BootstrapMessage> DecodeBootstrap(
   return message;
 }
 
+std::string WireText(absl::string_view text, std::size_t max_bytes) {
+  std::string clean(text.substr(0, max_bytes));
+  for (char& character : clean) {
+    if (static_cast<unsigned char>(character) >= 0x80) character = '?';
+  }
+  return clean;
+}
+
 std::string EncodeFailure(const absl::Status& status) {
   comm::BootstrapMessage message;
   message.mutable_failure()->set_code(static_cast<int>(status.code()));
   message.mutable_failure()->set_text(
-      std::string(status.message().substr(0, kMaxFailureBytes)));
+      WireText(status.message(), kMaxFailureBytes));
   return EncodeBootstrap(message);
 }
 
@@ -96,16 +104,16 @@ absl::Status FailureStatus(const comm::Failure& failure) {
 absl::Status CheckHello(const comm::Hello& hello, absl::string_view job_id,
                         int world_size, absl::string_view sender) {
   if (hello.protocol_version() != kProtocolVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        sender, " speaks version ", hello.protocol_version(),
-        " of Shoal's protocol, and rank 0 version ", kProtocolVersion,
-        "; run the same release everywhere"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(sender, " speaks version ", hello.protocol_version(),
+                     " of Shoal's protocol, and rank 0 version ",
+                     kProtocolVersion, "; run the same release everywhere"));
   }
   if (hello.job_id() != job_id) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        sender, " is of job \"", absl::CEscape(hello.job_id()),
-        "\", and rank 0 of job \"", absl::CEscape(job_id),
-        "\"; give each job an address of its own"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(sender, " is of job \"", absl::CEscape(hello.job_id()),
+                     "\", and rank 0 of job \"", absl::CEscape(job_id),
+                     "\"; give each job an address of its own"));
   }
   if (hello.world_size() != static_cast<unsigned>(world_size)) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -114,10 +122,10 @@ absl::Status CheckHello(const comm::Hello& hello, absl::string_view job_id,
         "; start all ranks with the same world size"));
   }
   if (hello.rank() == 0 || hello.rank() >= hello.world_size()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        sender, " says that it is rank ", hello.rank(),
-        hello.rank() == 0 ? ", which is here already" : "", " of ", world_size,
-        "; give every rank a number of its own"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(sender, " says that it is rank ", hello.rank(),
+                     hello.rank() == 0 ? ", which is here already" : "", " of ",
+                     world_size, "; give every rank a number of its own"));
   }
   return absl::OkStatus();
 }
@@ -132,9 +140,9 @@ absl::Status CheckLinkHello(const comm::LinkHello& hello,
   }
   if (hello.job_id() != expected.job_id ||
       hello.session() != expected.session) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        sender, " is of job \"", absl::CEscape(hello.job_id()),
-        "\" or of another run of it"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(sender, " is of job \"", absl::CEscape(hello.job_id()),
+                     "\" or of another run of it"));
   }
   if (hello.to() != static_cast<unsigned>(expected.rank)) {
     return absl::FailedPreconditionError(

@@ -8,6 +8,7 @@
 #ifndef SHOAL_COMM_BOOTSTRAP_MESSAGE_H_
 #define SHOAL_COMM_BOOTSTRAP_MESSAGE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -25,6 +26,10 @@ std::string EncodeBootstrap(const comm::BootstrapMessage& message);
 // is longer than any rank makes it.
 absl::StatusOr<comm::BootstrapMessage> DecodeBootstrap(
     absl::string_view payload);
+
+// `text` as protobuf can carry it: at most `max_bytes` of it, and a question
+// mark for each byte that is not ASCII, since a status may hold anything.
+std::string WireText(absl::string_view text, std::size_t max_bytes);
 
 // The payload that tells `status` (not OK), and the status that was told. A
 // code that is none becomes `UNKNOWN`.

@@ -40,8 +40,7 @@ class Stranger {
  public:
   Stranger(const std::string& address, absl::string_view first_bytes)
       : socket_(ConnectAndSend(Resolve(*ParseHostPort(address))->front(),
-                               first_bytes,
-                               MonotonicNow() + absl::Seconds(60),
+                               first_bytes, MonotonicNow() + absl::Seconds(60),
                                [] { return false; })
                     .value()) {}
 
@@ -56,8 +55,7 @@ class Stranger {
       pollfd entry = {socket_.get(), POLLIN, 0};
       poll(&entry, 1, 60000);
       const auto wanted = reader_.Wanted();
-      const ssize_t got =
-          recv(socket_.get(), wanted.data(), wanted.size(), 0);
+      const ssize_t got = recv(socket_.get(), wanted.data(), wanted.size(), 0);
       if (got <= 0) return absl::UnavailableError("the end");
       const absl::StatusOr<bool> complete =
           reader_.Filled(static_cast<std::size_t>(got));
@@ -145,8 +143,8 @@ TEST(BootstrapStrangerTest, StrangersAreDroppedWithALineAndTheJobGoesOn) {
       world.ranks[0]->log.Await(name);
       bool found = false;
       for (const std::string& line : world.ranks[0]->log.lines()) {
-        found |= absl::StrContains(line, name) &&
-                 absl::StrContains(line, kind.line);
+        found |=
+            absl::StrContains(line, name) && absl::StrContains(line, kind.line);
       }
       EXPECT_TRUE(found) << world.ranks[0]->log.lines().back();
     }
@@ -242,9 +240,9 @@ TEST(BootstrapStrangerTest, AnotherJobAtTheAddressIsNamed) {
   Rank lost(1, 2, world.address());
   lost.options.job_id = "lost";
   lost.Start();
-  EXPECT_THAT(lost.Result(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                      AllOf(HasSubstr("\"lost\""),
-                                            HasSubstr("\"test\""))));
+  EXPECT_THAT(lost.Result(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("\"lost\""), HasSubstr("\"test\""))));
   world.ranks[1]->Start();
   SHOAL_EXPECT_OK(world.ranks[1]->Result());
 }
@@ -258,8 +256,7 @@ TEST(BootstrapStrangerTest, ServerThatIsNotRankZeroIsNamedAtTheTimeout) {
   rank.Start();
   pollfd entry = {listener.descriptor(), POLLIN, 0};
   poll(&entry, 1, 60000);
-  const GuardedDescriptor server =
-      AcceptFrom(listener.descriptor()).value();
+  const GuardedDescriptor server = AcceptFrom(listener.descriptor()).value();
   ASSERT_GT(send(server.get(), "220 mail.example ESMTP\r\n", 24, 0), 0);
   EXPECT_THAT(rank.Result(), StatusIs(absl::StatusCode::kDeadlineExceeded,
                                       HasSubstr(listener.address())));

@@ -60,8 +60,8 @@ void ExpectWholeWorld(World* world) {
     for (int peer = 0; peer < me; ++peer) {
       const JoinedWorld& other = *world->ranks[peer]->Result();
       EXPECT_EQ(mine.peers[peer].pid, other.peers[peer].pid);
-      for (const auto links : {&JoinedWorld::control,
-                               &JoinedWorld::collective}) {
+      for (const auto links :
+           {&JoinedWorld::control, &JoinedWorld::collective}) {
         const unsigned char tag = static_cast<unsigned char>(me * 16 + peer);
         ASSERT_EQ(send((mine.*links)[peer].get(), &tag, 1, MSG_NOSIGNAL), 1);
         EXPECT_EQ(ReadByte((other.*links)[me].get()), tag);
@@ -195,8 +195,8 @@ TEST(BootstrapTest, OptionsThatCannotBeAreRefused) {
     Rank rank(1, 4, "127.0.0.1:1");
     change(&rank.options);
     rank.Start();
-    EXPECT_THAT(rank.Result(), StatusIs(absl::StatusCode::kInvalidArgument,
-                                        HasSubstr(why)));
+    EXPECT_THAT(rank.Result(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
   };
   refuse([](BootstrapOptions* o) { o->rank = 4; }, "rank 4 is not in a world");
   refuse([](BootstrapOptions* o) { o->rank = -1; }, "rank -1");
@@ -208,6 +208,7 @@ TEST(BootstrapTest, OptionsThatCannotBeAreRefused) {
          "port is missing");
   refuse([](BootstrapOptions* o) { o->job_id = std::string(300, 'x'); },
          "job id");
+  refuse([](BootstrapOptions* o) { o->job_id = "caf\xc3\xa9"; }, "job id");
   refuse([](BootstrapOptions* o) { o->timeouts.join = absl::ZeroDuration(); },
          "join time-out");
   refuse(
@@ -228,7 +229,9 @@ TEST(BootstrapTest, AddressInUseIsNamed) {
                              HasSubstr("Address already in use"))));
 }
 
-absl::Duration ShortTimeout() { return absl::Milliseconds(500) * TimeoutScale(); }
+absl::Duration ShortTimeout() {
+  return absl::Milliseconds(500) * TimeoutScale();
+}
 
 TEST(BootstrapTest, TimeoutNamesTheRanksThatNeverCame) {
   World world(5);
@@ -239,12 +242,11 @@ TEST(BootstrapTest, TimeoutNamesTheRanksThatNeverCame) {
   world.ranks[0]->options.timeouts.join = ShortTimeout();
   world.ranks[0]->Start();
   for (const int rank : {0, 1, 3}) {
-    EXPECT_THAT(
-        world.ranks[rank]->Result(),
-        StatusIs(absl::StatusCode::kDeadlineExceeded,
-                 AllOf(HasSubstr("ranks 2 and 4 of 5 had not joined"),
-                       HasSubstr(absl::FormatDuration(ShortTimeout())),
-                       HasSubstr(world.address()))))
+    EXPECT_THAT(world.ranks[rank]->Result(),
+                StatusIs(absl::StatusCode::kDeadlineExceeded,
+                         AllOf(HasSubstr("ranks 2 and 4 of 5 had not joined"),
+                               HasSubstr(absl::FormatDuration(ShortTimeout())),
+                               HasSubstr(world.address()))))
         << rank;
   }
 }
@@ -284,10 +286,9 @@ TEST(BootstrapTest, TimeoutWhereNobodyAnswersSaysSo) {
   Rank rank(1, 2, listener.address());
   rank.options.timeouts.join = ShortTimeout();
   rank.Start();
-  EXPECT_THAT(rank.Result(),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       AllOf(HasSubstr(listener.address()),
-                             HasSubstr("nothing answered"))));
+  EXPECT_THAT(rank.Result(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                      AllOf(HasSubstr(listener.address()),
+                                            HasSubstr("nothing answered"))));
 }
 
 }  // namespace

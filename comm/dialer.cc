@@ -2,11 +2,11 @@
 
 #include "shoal/comm/dialer.h"
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/system/error_code.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -44,8 +44,7 @@ asio::ip::tcp::endpoint ToEndpoint(const SocketAddress& address) {
 
 }  // namespace
 
-std::shared_ptr<Dialer> Dialer::Start(asio::io_context* loop,
-                                      Resolver resolver,
+std::shared_ptr<Dialer> Dialer::Start(asio::io_context* loop, Resolver resolver,
                                       ConnectedHandler handler) {
   std::shared_ptr<Dialer> dialer(
       new Dialer(loop, std::move(resolver), std::move(handler)));
@@ -79,9 +78,9 @@ void Dialer::TryNext() {
   absl::StatusOr<GuardedDescriptor> socket = OpenSocket(address.family());
   ErrorCode error;
   if (socket.ok()) {
-    socket_.assign(address.family() == AF_INET ? asio::ip::tcp::v4()
-                                               : asio::ip::tcp::v6(),
-                   socket->get(), error);
+    socket_.assign(
+        address.family() == AF_INET ? asio::ip::tcp::v4() : asio::ip::tcp::v6(),
+        socket->get(), error);
   }
   if (!socket.ok() || error) {
     return Retry(socket.ok() ? absl::ResourceExhaustedError(error.message())
@@ -103,15 +102,14 @@ void Dialer::TryNext() {
                         });
 }
 
-void Dialer::OnConnected(const SocketAddress& address,
-                         const ErrorCode& error) {
+void Dialer::OnConnected(const SocketAddress& address, const ErrorCode& error) {
   ++attempt_;
   attempt_timer_.cancel();
   if (error || IsConnectedToItself(socket_.native_handle())) {
     CloseSocket();
-    last_error_ = absl::UnavailableError(absl::StrCat(
-        "cannot connect to ", address.ToString(), ": ",
-        error ? error.message() : "Connection refused"));
+    last_error_ = absl::UnavailableError(
+        absl::StrCat("cannot connect to ", address.ToString(), ": ",
+                     error ? error.message() : "Connection refused"));
     return TryNext();
   }
   ErrorCode ignored;

@@ -34,8 +34,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
  public:
   // Asked before each round, because a name may get its address late. May
   // block for as long as the system's resolver does.
-  using Resolver =
-      std::function<absl::StatusOr<std::vector<SocketAddress>>()>;
+  using Resolver = std::function<absl::StatusOr<std::vector<SocketAddress>>()>;
   using ConnectedHandler = std::function<void(GuardedDescriptor)>;
 
   static std::shared_ptr<Dialer> Start(boost::asio::io_context* loop,

@@ -100,9 +100,9 @@ absl::Status CheckComplete(const std::optional<int>& rank,
     missing.push_back(absl::StrCat(kAddress, " (--address)"));
   }
   if (missing.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "no world to join: ", absl::StrJoin(missing, ", "),
-      missing.size() == 1 ? " is" : " are", " not set"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("no world to join: ", absl::StrJoin(missing, ", "),
+                   missing.size() == 1 ? " is" : " are", " not set"));
 }
 
 absl::Status SetFlag(absl::string_view name, const std::string& text,
@@ -119,7 +119,8 @@ absl::Status SetFlag(absl::string_view name, const std::string& text,
 absl::StatusOr<bool> TakeFlag(absl::string_view name,
                               const std::optional<std::string>& value,
                               WorldOptions* options) {
-  const bool known = name == "rank" || name == "world_size" || name == "address";
+  const bool known =
+      name == "rank" || name == "world_size" || name == "address";
   if (!known) return false;
   if (!value.has_value() || value->empty()) {
     return absl::InvalidArgumentError(
@@ -205,9 +206,9 @@ absl::StatusOr<TcpOptions> TcpOptionsFromEnvironment(
     return BadValue(kWorldSize, "0", "1 or more");
   }
   if (result.rank >= result.world_size) {
-    return BadValue(kRank, absl::StrCat(result.rank),
-                    absl::StrCat("less than the world size, ",
-                                 result.world_size));
+    return BadValue(
+        kRank, absl::StrCat(result.rank),
+        absl::StrCat("less than the world size, ", result.world_size));
   }
   if (const std::optional<std::string> job = Find(lookup, kJobId)) {
     result.job_id = *job;

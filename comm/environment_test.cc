@@ -31,8 +31,8 @@ using ::testing::Not;
 
 EnvironmentOptions Environment(std::map<std::string, std::string> variables) {
   EnvironmentOptions options;
-  options.lookup = [variables = std::move(variables)](absl::string_view name)
-      -> std::optional<std::string> {
+  options.lookup = [variables = std::move(variables)](
+                       absl::string_view name) -> std::optional<std::string> {
     const auto found = variables.find(std::string(name));
     if (found == variables.end()) return std::nullopt;
     return found->second;
@@ -68,9 +68,8 @@ TEST(EnvironmentTest, FlagsWinOverVariablesAndDefaultsStay) {
   environment.world.address = "b:2";
   environment.defaults.job_id = "default";
   environment.defaults.timeouts.operation = absl::Seconds(7);
-  SHOAL_ASSERT_OK_AND_ASSIGN(
-      const TcpOptions options,
-      TcpOptionsFromEnvironment(std::move(environment)));
+  SHOAL_ASSERT_OK_AND_ASSIGN(const TcpOptions options,
+                             TcpOptionsFromEnvironment(std::move(environment)));
   EXPECT_EQ(options.rank, 3);
   EXPECT_EQ(options.world_size, 8);
   EXPECT_EQ(options.address, "b:2");
@@ -138,8 +137,8 @@ TEST(EnvironmentTest, RankZeroTakesTheListenerThatItInherits) {
       {"SHOAL_WORLD_SIZE", "2"},
       {"SHOAL_ADDRESS", address},
       {"SHOAL_LISTEN_FD", absl::StrCat(inherited)}};
-  SHOAL_ASSERT_OK_AND_ASSIGN(
-      TcpOptions options, TcpOptionsFromEnvironment(Environment(variables)));
+  SHOAL_ASSERT_OK_AND_ASSIGN(TcpOptions options,
+                             TcpOptionsFromEnvironment(Environment(variables)));
   EXPECT_FALSE(options.listener.has_value());
   variables["SHOAL_RANK"] = "0";
   SHOAL_ASSERT_OK_AND_ASSIGN(options,
@@ -165,8 +164,8 @@ TEST(EnvironmentTest, TellsWhetherThereIsAWorld) {
 
 TEST(EnvironmentTest, TakesTheFlagsOfAWorld) {
   std::vector<std::string> arguments = {
-      "--layers", "3",           "--rank=2", "file",   "-world_size", "4",
-      "--address", "[::1]:29500", "--",       "--rank", "7"};
+      "--layers",    "3",  "--rank=2", "file", "-world_size", "4", "--address",
+      "[::1]:29500", "--", "--rank",   "7"};
   SHOAL_ASSERT_OK_AND_ASSIGN(const WorldOptions options,
                              TakeWorldFlags(&arguments));
   EXPECT_EQ(options.rank, 2);
@@ -177,8 +176,8 @@ TEST(EnvironmentTest, TakesTheFlagsOfAWorld) {
 }
 
 TEST(EnvironmentTest, LeavesOtherFlagsAlone) {
-  const std::vector<std::string> all = {"--ranks=2", "rank", "--world", "4",
-                                        "-",         "--r=1"};
+  const std::vector<std::string> all = {"--ranks=2", "rank", "--world",
+                                        "4",         "-",    "--r=1"};
   std::vector<std::string> arguments = all;
   SHOAL_ASSERT_OK_AND_ASSIGN(const WorldOptions options,
                              TakeWorldFlags(&arguments));

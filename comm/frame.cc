@@ -80,9 +80,9 @@ absl::StatusOr<bool> FrameReader::Filled(std::size_t bytes) {
     return absl::DataLossError("the reserved bytes of its frame are not 0");
   }
   if (length > max_payload_) {
-    return absl::DataLossError(
-        absl::StrCat("it announces a message of ", length,
-                     " bytes, more than the ", max_payload_, " allowed"));
+    return absl::DataLossError(absl::StrCat("it announces a message of ",
+                                            length, " bytes, more than the ",
+                                            max_payload_, " allowed"));
   }
   payload_.resize(length);
   return length == 0;

@@ -30,8 +30,7 @@ absl::StatusOr<std::vector<std::string>> ReadAll(FrameReader* reader,
   while (!bytes.empty()) {
     const absl::Span<char> wanted = reader->Wanted();
     EXPECT_FALSE(wanted.empty());
-    const std::size_t count =
-        std::min({wanted.size(), bytes.size(), piece});
+    const std::size_t count = std::min({wanted.size(), bytes.size(), piece});
     std::copy_n(bytes.begin(), count, wanted.begin());
     bytes.remove_prefix(count);
     const absl::StatusOr<bool> complete = reader->Filled(count);
@@ -77,12 +76,12 @@ TEST(FrameTest, NeverWantsBytesBehindTheFrame) {
 }
 
 TEST(FrameTest, RefusesStrangersAtTheirFirstWrongByte) {
-  for (const char* bytes : {"GET / HTTP/1.1\r\n", "\x16\x03\x01", "X", "SX",
-                            "SHOX", "\n"}) {
+  for (const char* bytes :
+       {"GET / HTTP/1.1\r\n", "\x16\x03\x01", "X", "SX", "SHOX", "\n"}) {
     FrameReader reader(100);
-    EXPECT_THAT(ReadAll(&reader, bytes, 100),
-                StatusIs(absl::StatusCode::kDataLoss,
-                         HasSubstr("its first bytes")))
+    EXPECT_THAT(
+        ReadAll(&reader, bytes, 100),
+        StatusIs(absl::StatusCode::kDataLoss, HasSubstr("its first bytes")))
         << bytes;
   }
 }
@@ -91,9 +90,9 @@ TEST(FrameTest, RefusesBadHeaders) {
   std::string frame = EncodeFrame("x");
   frame[4] = 2;
   FrameReader other_version(100);
-  EXPECT_THAT(ReadAll(&other_version, frame, 100),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("version 2")));
+  EXPECT_THAT(
+      ReadAll(&other_version, frame, 100),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("version 2")));
   frame = EncodeFrame("x");
   frame[7] = 1;
   FrameReader reserved(100);

@@ -33,14 +33,13 @@ namespace asio = boost::asio;
 using ErrorCode = boost::system::error_code;
 
 absl::StatusOr<std::shared_ptr<FramedConnection>> FramedConnection::Create(
-    asio::io_context* loop, GuardedDescriptor socket,
-    std::size_t max_payload) {
+    asio::io_context* loop, GuardedDescriptor socket, std::size_t max_payload) {
   SHOAL_ASSIGN_OR_RETURN(const SocketAddress peer, PeerAddress(socket.get()));
   asio::ip::tcp::socket asio_socket(*loop);
   ErrorCode error;
-  asio_socket.assign(peer.family() == AF_INET ? asio::ip::tcp::v4()
-                                              : asio::ip::tcp::v6(),
-                     socket.get(), error);
+  asio_socket.assign(
+      peer.family() == AF_INET ? asio::ip::tcp::v4() : asio::ip::tcp::v6(),
+      socket.get(), error);
   if (error) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot watch the connection to ", peer.ToString(), ": ",
@@ -78,9 +77,9 @@ void FramedConnection::OnRead(const ErrorCode& error, std::size_t bytes) {
   if (!socket_.is_open() || !on_frame_) return;
   if (error == asio::error::interrupted) return ReadSome();
   if (error) {
-    return FinishRead(absl::UnavailableError(
-        error == asio::error::eof ? "it closed the connection"
-                                  : error.message()));
+    return FinishRead(absl::UnavailableError(error == asio::error::eof
+                                                 ? "it closed the connection"
+                                                 : error.message()));
   }
   const absl::StatusOr<bool> complete = reader_.Filled(bytes);
   if (!complete.ok()) return FinishRead(complete.status());

@@ -52,18 +52,17 @@ absl::StatusOr<std::shared_ptr<HelloAcceptor>> HelloAcceptor::Start(
                          LocalAddress(listener.get()));
   asio::ip::tcp::acceptor acceptor(*loop);
   ErrorCode error;
-  acceptor.assign(local.family() == AF_INET ? asio::ip::tcp::v4()
-                                            : asio::ip::tcp::v6(),
-                  listener.get(), error);
+  acceptor.assign(
+      local.family() == AF_INET ? asio::ip::tcp::v4() : asio::ip::tcp::v6(),
+      listener.get(), error);
   if (error) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot watch the listener at ", local.ToString(), ": ",
                      error.message()));
   }
   static_cast<void>(listener.Lend());
-  std::shared_ptr<HelloAcceptor> result(
-      new HelloAcceptor(loop, std::move(acceptor), std::move(options),
-                        std::move(handler)));
+  std::shared_ptr<HelloAcceptor> result(new HelloAcceptor(
+      loop, std::move(acceptor), std::move(options), std::move(handler)));
   result->AwaitConnection();
   return result;
 }
@@ -105,10 +104,9 @@ void HelloAcceptor::AcceptWaiting() {
 
 void HelloAcceptor::AcceptAfterPause() {
   pause_timer_.expires_after(kPauseWithoutDescriptors);
-  pause_timer_.async_wait(
-      [self = shared_from_this()](const ErrorCode& error) {
-        if (!error && self->listener_.is_open()) self->AcceptWaiting();
-      });
+  pause_timer_.async_wait([self = shared_from_this()](const ErrorCode& error) {
+    if (!error && self->listener_.is_open()) self->AcceptWaiting();
+  });
 }
 
 void HelloAcceptor::Greet(GuardedDescriptor socket) {
@@ -128,9 +126,8 @@ void HelloAcceptor::Greet(GuardedDescriptor socket) {
 
 HelloAcceptor::StrangerPosition HelloAcceptor::AddStranger(
     std::shared_ptr<FramedConnection> connection) {
-  strangers_.push_back(
-      {std::move(connection),
-       Clock::now() + TimerDuration(options_.hello_timeout)});
+  strangers_.push_back({std::move(connection),
+                        Clock::now() + TimerDuration(options_.hello_timeout)});
   if (strangers_.size() == 1) AwaitDeadline();
   return std::prev(strangers_.end());
 }

@@ -46,13 +46,6 @@ using ErrorCode = boost::system::error_code;
 // window, and a grace for what the answers set off).
 constexpr int kVerdictFactor = 4;
 
-ControlPlane::Options PlaneOptions(const Timeouts& timeouts) {
-  ControlPlane::Options options;
-  options.grace = timeouts.grace;
-  options.answer_window = timeouts.answer_window;
-  return options;
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<JobMonitor>> JobMonitor::Start(
@@ -77,14 +70,15 @@ JobMonitor::JobMonitor(asio::io_context* loop, JobMonitorOptions options)
       timer_(*loop),
       connections_(options_.self.world_size),
       linked_(options_.self.world_size),
-      plane_(options_.self.rank, options_.self.world_size, options_.rank_names,
-             PlaneOptions(options_.timeouts)) {}
+      plane_(options_.self.rank, options_.rank_names,
+             {options_.timeouts.grace, options_.timeouts.answer_window},
+             options_.report) {}
 
 absl::Status JobMonitor::StartOnLoop() {
   HelloAcceptorOptions acceptor_options;
   acceptor_options.log = [this](absl::string_view line) {
-    options_.log(absl::StrCat(options_.rank_names[options_.self.rank], " ",
-                              line));
+    options_.log(
+        absl::StrCat(options_.rank_names[options_.self.rank], " ", line));
   };
   SHOAL_ASSIGN_OR_RETURN(
       acceptor_,
@@ -97,10 +91,9 @@ absl::Status JobMonitor::StartOnLoop() {
   for (std::size_t peer = 0; peer < connections_.size(); ++peer) {
     GuardedDescriptor& socket = options_.control[peer];
     if (!socket.valid()) continue;
-    SHOAL_ASSIGN_OR_RETURN(
-        connections_[peer],
-        FramedConnection::Create(loop_, std::move(socket),
-                                 kMaxStrangerPayload));
+    SHOAL_ASSIGN_OR_RETURN(connections_[peer],
+                           FramedConnection::Create(loop_, std::move(socket),
+                                                    kMaxStrangerPayload));
     Watch(static_cast<int>(peer));
   }
   return absl::OkStatus();
@@ -121,8 +114,7 @@ void JobMonitor::OnFrame(int peer, absl::StatusOr<std::string> payload) {
   if (!message.ok()) return OnEnd(peer, message.status());
   {
     MutexLock lock(&mutex_);
-    plane_.SetReport(options_.report());
-    plane_.OnMessage(peer, *message, MonotonicNow());
+    plane_.OnMessage(peer, *message);
     Publish();
   }
   Watch(peer);
@@ -132,7 +124,7 @@ void JobMonitor::OnEnd(int peer, const absl::Status& reason) {
   if (closing_) return ReleaseConnection(peer);
   connections_[peer]->Close();
   MutexLock lock(&mutex_);
-  plane_.OnEndOfStream(peer, std::string(reason.message()), MonotonicNow());
+  plane_.OnEndOfStream(peer, reason.message(), MonotonicNow());
   Publish();
 }
 
@@ -217,7 +209,7 @@ absl::Status JobMonitor::status() const {
 
 void JobMonitor::Fail(int culprit, const absl::Status& status) {
   MutexLock lock(&mutex_);
-  plane_.OnLocalFailure(culprit, status, MonotonicNow());
+  plane_.OnLocalFailure(culprit, status);
   Publish();
 }
 
@@ -226,11 +218,10 @@ absl::Status JobMonitor::FailAfterLostLink(int peer,
   MutexLock lock(&mutex_);
   plane_.OnDataLinkLost(peer, operation, MonotonicNow());
   Publish();
-  return AwaitVerdict(
-      kVerdictFactor * options_.timeouts.grace, peer,
-      absl::UnavailableError(absl::StrCat("lost the connection to ",
-                                          options_.rank_names[peer], " in ",
-                                          operation)));
+  return AwaitVerdict(kVerdictFactor * options_.timeouts.grace, peer,
+                      absl::UnavailableError(absl::StrCat(
+                          "lost the connection to ", options_.rank_names[peer],
+                          " in ", operation)));
 }
 
 absl::Status JobMonitor::FailAfterTimeout(const OperationReport& report,
@@ -238,13 +229,12 @@ absl::Status JobMonitor::FailAfterTimeout(const OperationReport& report,
   MutexLock lock(&mutex_);
   plane_.OnOperationTimeout(report, timeout, MonotonicNow());
   Publish();
-  return AwaitVerdict(
-      kVerdictFactor *
-          (options_.timeouts.grace + options_.timeouts.answer_window),
-      -1,
-      absl::DeadlineExceededError(
-          absl::StrCat(report.operation, " is not done after ",
-                       absl::FormatDuration(timeout))));
+  return AwaitVerdict(kVerdictFactor * (options_.timeouts.grace +
+                                        options_.timeouts.answer_window),
+                      -1,
+                      absl::DeadlineExceededError(
+                          absl::StrCat(report.operation, " is not done after ",
+                                       absl::FormatDuration(timeout))));
 }
 
 absl::Status JobMonitor::AwaitVerdict(absl::Duration bound, int culprit,
@@ -253,7 +243,7 @@ absl::Status JobMonitor::AwaitVerdict(absl::Duration bound, int culprit,
   while (!plane_.failed()) {
     const absl::Time now = MonotonicNow();
     if (now >= deadline) {
-      plane_.OnLocalFailure(culprit, otherwise, now);
+      plane_.OnLocalFailure(culprit, otherwise);
     } else {
       plane_.Tick(now);
     }
@@ -268,7 +258,7 @@ absl::Status JobMonitor::AwaitVerdict(absl::Duration bound, int culprit,
 
 void JobMonitor::SayGoodbye() {
   MutexLock lock(&mutex_);
-  plane_.OnGoodbye(MonotonicNow());
+  plane_.OnGoodbye();
   Publish();
 }
 
@@ -312,8 +302,7 @@ void JobMonitor::BeginClose() {
     changed_.SignalAll();
   }
   for (const int peer : open) {
-    connections_[peer]->OnFlushed(
-        [this, peer] { ReleaseConnection(peer); });
+    connections_[peer]->OnFlushed([this, peer] { ReleaseConnection(peer); });
   }
 }
 

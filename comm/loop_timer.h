@@ -16,8 +16,8 @@ namespace shoal::internal {
 
 // Infinity, and whatever else would overflow the clock, becomes a year.
 inline std::chrono::nanoseconds TimerDuration(absl::Duration duration) {
-  return absl::ToChronoNanoseconds(std::clamp(
-      duration, absl::ZeroDuration(), absl::Hours(24 * 365)));
+  return absl::ToChronoNanoseconds(
+      std::clamp(duration, absl::ZeroDuration(), absl::Hours(24 * 365)));
 }
 
 }  // namespace shoal::internal

@@ -141,12 +141,11 @@ std::string Mesh::Missing() const {
     if (slot.peer > options_.self.rank) {
       parts.push_back(absl::StrCat("no link from rank ", slot.peer));
     } else {
-      parts.push_back(
-          absl::StrCat("no link to rank ", slot.peer, " (",
-                       slot.dialer->last_error().ok()
-                           ? "no answer"
-                           : slot.dialer->last_error().message(),
-                       ")"));
+      parts.push_back(absl::StrCat("no link to rank ", slot.peer, " (",
+                                   slot.dialer->last_error().ok()
+                                       ? "no answer"
+                                       : slot.dialer->last_error().message(),
+                                   ")"));
     }
   }
   return absl::StrJoin(parts, "; ");

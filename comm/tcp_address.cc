@@ -25,12 +25,13 @@ namespace shoal::internal {
 namespace {
 
 absl::Status BadAddress(absl::string_view text, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "\"", text, "\" is no address: ", why,
-      "; write host:port, such as 10.0.0.7:29500 or [::1]:29500"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\" is no address: ", why,
+                   "; write host:port, such as 10.0.0.7:29500 or [::1]:29500"));
 }
 
-// Both of these view the same bytes, so a copy in and out keeps to the language.
+// Both of these view the same bytes, so a copy in and out keeps to the
+// language.
 sockaddr_in AsIpv4(const SocketAddress& address) {
   sockaddr_in v4;
   std::memcpy(&v4, &address.storage, sizeof v4);
@@ -90,8 +91,7 @@ void SocketAddress::set_port(int port) {
   const std::size_t offset = family() == AF_INET
                                  ? offsetof(sockaddr_in, sin_port)
                                  : offsetof(sockaddr_in6, sin6_port);
-  std::memcpy(reinterpret_cast<char*>(&storage) + offset, &value,
-              sizeof value);
+  std::memcpy(reinterpret_cast<char*>(&storage) + offset, &value, sizeof value);
 }
 
 bool SocketAddress::is_loopback() const {
@@ -136,11 +136,10 @@ absl::StatusOr<std::vector<SocketAddress>> Resolve(const HostPort& address) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  const int error =
-      getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(),
-                  &hints, &found);
+  const int error = getaddrinfo(
+      address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &found);
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found,
-                                                                &freeaddrinfo);
+                                                                 &freeaddrinfo);
   std::vector<SocketAddress> result;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     if (one->ai_family != AF_INET && one->ai_family != AF_INET6) continue;
@@ -160,8 +159,7 @@ absl::StatusOr<std::vector<SocketAddress>> Resolve(const HostPort& address) {
 absl::StatusOr<SocketAddress> LocalAddress(int descriptor) {
   SocketAddress address;
   address.length = sizeof address.storage;
-  if (getsockname(descriptor,
-                  reinterpret_cast<sockaddr*>(&address.storage),
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address.storage),
                   &address.length) != 0) {
     return SocketError(errno, "local address of a socket");
   }
@@ -171,8 +169,7 @@ absl::StatusOr<SocketAddress> LocalAddress(int descriptor) {
 absl::StatusOr<SocketAddress> PeerAddress(int descriptor) {
   SocketAddress address;
   address.length = sizeof address.storage;
-  if (getpeername(descriptor,
-                  reinterpret_cast<sockaddr*>(&address.storage),
+  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&address.storage),
                   &address.length) != 0) {
     return SocketError(errno, "peer address of a socket");
   }

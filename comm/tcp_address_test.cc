@@ -53,10 +53,10 @@ TEST(TcpAddressTest, RefusesWhatIsNoAddress) {
                 {"a:99999999999999999999", "not in 0..65535"},
                 {"a:http", "not in 0..65535"}};
   for (const auto& one : kCases) {
-    EXPECT_THAT(ParseHostPort(one.text),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         testing::AllOf(HasSubstr(one.why),
-                                        HasSubstr(one.text))))
+    EXPECT_THAT(
+        ParseHostPort(one.text),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 testing::AllOf(HasSubstr(one.why), HasSubstr(one.text))))
         << one.text;
   }
 }
@@ -110,9 +110,9 @@ TEST(TcpAddressTest, UnknownHostIsNamed) {
 }
 
 TEST(TcpAddressTest, ErrorsOfSocketsHaveCodes) {
-  EXPECT_THAT(SocketError(EADDRINUSE, "x"),
-              StatusIs(absl::StatusCode::kAlreadyExists,
-                       "x: Address already in use"));
+  EXPECT_THAT(
+      SocketError(EADDRINUSE, "x"),
+      StatusIs(absl::StatusCode::kAlreadyExists, "x: Address already in use"));
   EXPECT_THAT(SocketError(EACCES, "x"),
               StatusIs(absl::StatusCode::kPermissionDenied));
   EXPECT_THAT(SocketError(EMFILE, "x"),

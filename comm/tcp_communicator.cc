@@ -45,11 +45,11 @@ int UsableCores() {
 
 // Whether each rank of this machine can have a core of its own.
 bool HaveCoresToSpare(const JoinedWorld& world, int rank) {
-  const auto here = std::count_if(
-      world.peers.begin(), world.peers.end(),
-      [&](const internal::PeerInfo& peer) {
-        return peer.host_id == world.peers[rank].host_id;
-      });
+  const auto here =
+      std::count_if(world.peers.begin(), world.peers.end(),
+                    [&](const internal::PeerInfo& peer) {
+                      return peer.host_id == world.peers[rank].host_id;
+                    });
   return here <= UsableCores();
 }
 

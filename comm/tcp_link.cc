@@ -110,10 +110,9 @@ class TcpLink final : public Link {
     if (write_ended_) return {LinkState::kEnded, 0};
     return Try(&write_ended_, [&](ErrorCode& error) {
       return pieces.size() == 1
-                 ? socket_.write_some(
-                       asio::const_buffer(pieces[0].iov_base,
-                                          pieces[0].iov_len),
-                       error)
+                 ? socket_.write_some(asio::const_buffer(pieces[0].iov_base,
+                                                         pieces[0].iov_len),
+                                      error)
                  : socket_.write_some(BufferView<asio::const_buffer>(pieces),
                                       error);
     });
@@ -123,10 +122,9 @@ class TcpLink final : public Link {
     if (read_ended_) return {LinkState::kEnded, 0};
     return Try(&read_ended_, [&](ErrorCode& error) {
       return pieces.size() == 1
-                 ? socket_.read_some(
-                       asio::mutable_buffer(pieces[0].iov_base,
-                                            pieces[0].iov_len),
-                       error)
+                 ? socket_.read_some(asio::mutable_buffer(pieces[0].iov_base,
+                                                          pieces[0].iov_len),
+                                     error)
                  : socket_.read_some(BufferView<asio::mutable_buffer>(pieces),
                                      error);
     });
@@ -198,9 +196,9 @@ absl::StatusOr<std::unique_ptr<Link>> TcpLinkFactory::Make(
   SHOAL_ASSIGN_OR_RETURN(const SocketAddress local, LocalAddress(socket.get()));
   asio::ip::tcp::socket asio_socket(*impl_->idle);
   ErrorCode error;
-  asio_socket.assign(local.family() == AF_INET ? asio::ip::tcp::v4()
-                                               : asio::ip::tcp::v6(),
-                     socket.get(), error);
+  asio_socket.assign(
+      local.family() == AF_INET ? asio::ip::tcp::v4() : asio::ip::tcp::v6(),
+      socket.get(), error);
   if (error) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot make a link of the socket at ", local.ToString(),

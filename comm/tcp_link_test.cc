@@ -38,8 +38,7 @@ class TcpLinkTest : public testing::Test {
         ListenOn(Resolve({"127.0.0.1", 0})->front()).value();
     GuardedDescriptor dialled =
         ConnectAndSend(*LocalAddress(listener.get()), "",
-                       MonotonicNow() + absl::Seconds(60),
-                       [] { return false; })
+                       MonotonicNow() + absl::Seconds(60), [] { return false; })
             .value();
     pollfd entry = {listener.get(), POLLIN, 0};
     poll(&entry, 1, 60000);

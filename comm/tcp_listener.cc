@@ -88,9 +88,7 @@ TcpListener& TcpListener::operator=(TcpListener&& other) noexcept {
   return *this;
 }
 
-TcpListener::~TcpListener() {
-  GuardedDescriptor::Reclaim(descriptor_).Close();
-}
+TcpListener::~TcpListener() { GuardedDescriptor::Reclaim(descriptor_).Close(); }
 
 int TcpListener::ReleaseDescriptor() && {
   return GuardedDescriptor::Reclaim(std::exchange(descriptor_, -1)).Release();

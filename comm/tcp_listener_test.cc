@@ -78,9 +78,9 @@ TEST(TcpListenerTest, OtherErrorsNameTheAddressToo) {
   EXPECT_THAT(TcpListener::Bind("no..host:1"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no..host")));
   // An address for documentation (RFC 5737), which no machine has.
-  EXPECT_THAT(TcpListener::Bind("192.0.2.1:0"),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       HasSubstr("192.0.2.1:0")));
+  EXPECT_THAT(
+      TcpListener::Bind("192.0.2.1:0"),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("192.0.2.1:0")));
 }
 
 TEST(TcpListenerTest, ListensOnIpv6) {
@@ -110,9 +110,9 @@ TEST(TcpListenerTest, TakesOverADescriptor) {
 }
 
 TEST(TcpListenerTest, RefusesDescriptorsThatDoNotListen) {
-  EXPECT_THAT(TcpListener::FromDescriptor(-1),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("descriptor -1")));
+  EXPECT_THAT(
+      TcpListener::FromDescriptor(-1),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("descriptor -1")));
   const int plain = open("/dev/null", O_RDONLY);
   EXPECT_THAT(TcpListener::FromDescriptor(plain),
               StatusIs(absl::StatusCode::kInvalidArgument));

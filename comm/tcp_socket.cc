@@ -50,8 +50,8 @@ absl::StatusOr<GuardedDescriptor> NewSocket(int family) {
 
 // Milliseconds for poll(2), rounded up, so that it does not spin at the end.
 int PollTimeout(absl::Duration duration) {
-  const absl::Duration bounded = std::clamp(
-      duration, absl::ZeroDuration(), absl::Seconds(60));
+  const absl::Duration bounded =
+      std::clamp(duration, absl::ZeroDuration(), absl::Seconds(60));
   return static_cast<int>(
       absl::ToInt64Milliseconds(absl::Ceil(bounded, absl::Milliseconds(1))));
 }
@@ -109,8 +109,8 @@ absl::StatusOr<GuardedDescriptor> ListenOn(const SocketAddress& address) {
   }
   if (bind(socket.get(), address.get(), address.length) != 0 ||
       listen(socket.get(), SOMAXCONN) != 0) {
-    return SocketError(
-        errno, absl::StrCat("cannot listen on ", address.ToString()));
+    return SocketError(errno,
+                       absl::StrCat("cannot listen on ", address.ToString()));
   }
   return socket;
 }

@@ -33,8 +33,8 @@ absl::StatusOr<GuardedDescriptor> AcceptFrom(int listener);
 // A socket that is not connected yet.
 absl::StatusOr<GuardedDescriptor> OpenSocket(int family);
 
-// TCP lets a socket connect to itself when the kernel happens to choose the port
-// that is being dialled and nobody listens on it.
+// TCP lets a socket connect to itself when the kernel happens to choose the
+// port that is being dialled and nobody listens on it.
 bool IsConnectedToItself(int descriptor);
 
 // Connects and writes `first_bytes`, blocking, until `deadline` (all deadlines

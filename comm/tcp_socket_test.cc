@@ -46,8 +46,8 @@ void Await(int descriptor, short events) {
 
 Connection Connect(const std::string& first_bytes = "") {
   Connection connection;
-  GuardedDescriptor listener = ListenOn(Resolve({"127.0.0.1", 0})->front())
-                                   .value();
+  GuardedDescriptor listener =
+      ListenOn(Resolve({"127.0.0.1", 0})->front()).value();
   connection.dialled =
       ConnectAndSend(*LocalAddress(listener.get()), first_bytes, Soon(), kNever)
           .value();
@@ -82,8 +82,7 @@ std::string ReadToEnd(int descriptor) {
 
 TEST(TcpSocketTest, BothEndsAreAsTheyShouldBe) {
   const Connection connection = Connect();
-  for (const int end :
-       {connection.dialled.get(), connection.accepted.get()}) {
+  for (const int end : {connection.dialled.get(), connection.accepted.get()}) {
     EXPECT_EQ(IntOption(end, IPPROTO_TCP, TCP_NODELAY), 1);
     EXPECT_EQ(fcntl(end, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     EXPECT_EQ(fcntl(end, F_GETFL) & O_NONBLOCK, O_NONBLOCK);

@@ -32,9 +32,9 @@ TEST(TimeoutsTest, EachMustBePositive) {
          {absl::ZeroDuration(), absl::Seconds(-1), -absl::InfiniteDuration()}) {
       Timeouts timeouts;
       timeouts.*one.member = bad;
-      EXPECT_THAT(CheckTimeouts(timeouts),
-                  StatusIs(absl::StatusCode::kInvalidArgument,
-                           HasSubstr(one.name)));
+      EXPECT_THAT(
+          CheckTimeouts(timeouts),
+          StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(one.name)));
     }
     Timeouts timeouts;
     timeouts.*one.member = absl::InfiniteDuration();
