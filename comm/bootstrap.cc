@@ -20,15 +20,18 @@ namespace {
 constexpr int kMaxWorldSize = 1 << 16;
 
 absl::Status CheckOptions(const BootstrapOptions& options) {
-  if (options.world_size < 2 || options.world_size > kMaxWorldSize) {
+  if (options.world_size < 1 || options.world_size > kMaxWorldSize) {
     return absl::InvalidArgumentError(
-        absl::StrCat("world size ", options.world_size, " is not in 2..",
+        absl::StrCat("world size ", options.world_size, " is not in 1..",
                      kMaxWorldSize));
   }
   if (options.rank < 0 || options.rank >= options.world_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank ", options.rank, " is not in a world of ",
-                     options.world_size, " ranks"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", options.rank, " is not in a world of ", options.world_size,
+        options.world_size == 1 ? " rank" : " ranks"));
+  }
+  if (options.world_size == 1) {
+    return absl::InvalidArgumentError("a world of 1 rank has nobody to join");
   }
   if (options.job_id.size() > 256) {
     return absl::InvalidArgumentError(

@@ -240,6 +240,10 @@ void Host::WelcomeAll() {
   welcome->set_session(session_);
   welcome->mutable_options()->set_slice_bytes(
       static_cast<std::uint32_t>(options_.options.slice_bytes));
+  for (const std::int64_t bytes :
+       options_.options.policy.recursive_doubling_max_bytes) {
+    welcome->mutable_options()->add_recursive_doubling_max_bytes(bytes);
+  }
   for (const Member& member : members_) {
     comm::Peer* const peer = welcome->add_peers();
     for (const std::string& address : member.info.addresses) {

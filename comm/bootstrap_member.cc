@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/system/error_code.hpp>
@@ -19,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/bootstrap_message.h"
 #include "shoal/comm/dialer.h"
@@ -251,14 +253,18 @@ void Member::OnMessage(const comm::BootstrapMessage& message) {
 }
 
 absl::Status Member::BeginLinking(const comm::Welcome& welcome) {
+  const auto& thresholds = welcome.options().recursive_doubling_max_bytes();
   if (welcome.peers_size() != options_.world_size ||
-      welcome.options().slice_bytes() == 0) {
+      welcome.options().slice_bytes() == 0 ||
+      thresholds.size() != AlgorithmPolicy::kWorlds) {
     return absl::DataLossError(
         absl::StrCat("rank 0 (", options_.address, ") sent a table of ",
-                     welcome.peers_size(), " ranks, or no options"));
+                     welcome.peers_size(), " ranks, or options that this release does not know"));
   }
   world_.session = welcome.session();
   world_.options.slice_bytes = welcome.options().slice_bytes();
+  std::copy(thresholds.begin(), thresholds.end(),
+            world_.options.policy.recursive_doubling_max_bytes.begin());
   for (const comm::Peer& peer : welcome.peers()) {
     world_.peers.push_back({{peer.addresses().begin(), peer.addresses().end()},
                             peer.host_id(),

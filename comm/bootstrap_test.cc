@@ -141,9 +141,15 @@ TEST(BootstrapTest, RankZeroDecidesForAll) {
   World world(3);
   world.ranks[0]->options.options.slice_bytes = 4711;
   world.ranks[1]->options.options.slice_bytes = 1;
+  auto& thresholds =
+      world.ranks[0]->options.options.policy.recursive_doubling_max_bytes;
+  std::iota(thresholds.begin(), thresholds.end(), -3);
+  const auto expected = thresholds;
   world.StartAll();
   ExpectWholeWorld(&world);
-  EXPECT_EQ(world.ranks[2]->Result()->options.slice_bytes, 4711u);
+  const AgreedOptions& agreed = world.ranks[2]->Result()->options;
+  EXPECT_EQ(agreed.slice_bytes, 4711u);
+  EXPECT_EQ(agreed.policy.recursive_doubling_max_bytes, expected);
 }
 
 TEST(BootstrapTest, JoinsOverIpv6) {
@@ -194,7 +200,9 @@ TEST(BootstrapTest, OptionsThatCannotBeAreRefused) {
   };
   refuse([](BootstrapOptions* o) { o->rank = 4; }, "rank 4 is not in a world");
   refuse([](BootstrapOptions* o) { o->rank = -1; }, "rank -1");
-  refuse([](BootstrapOptions* o) { o->world_size = 1; }, "world size 1");
+  refuse([](BootstrapOptions* o) { o->world_size = 1; },
+         "rank 1 is not in a world of 1 rank");
+  refuse([](BootstrapOptions* o) { o->world_size = 0; }, "world size 0");
   refuse([](BootstrapOptions* o) { o->address = ""; }, "address is missing");
   refuse([](BootstrapOptions* o) { o->address = "nowhere"; },
          "port is missing");

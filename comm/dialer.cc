@@ -42,14 +42,6 @@ asio::ip::tcp::endpoint ToEndpoint(const SocketAddress& address) {
   return endpoint;
 }
 
-// TCP lets a socket connect to itself when the kernel happens to choose the
-// port that is being dialled and nobody listens on it.
-bool IsConnectedToItself(int descriptor) {
-  const absl::StatusOr<SocketAddress> local = LocalAddress(descriptor);
-  const absl::StatusOr<SocketAddress> peer = PeerAddress(descriptor);
-  return local.ok() && peer.ok() && local->ToString() == peer->ToString();
-}
-
 }  // namespace
 
 std::shared_ptr<Dialer> Dialer::Start(asio::io_context* loop,

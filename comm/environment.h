@@ -70,7 +70,7 @@ bool HasWorld(const EnvironmentOptions& options = {});
 absl::StatusOr<TcpOptions> TcpOptionsFromEnvironment(
     EnvironmentOptions options = {});
 
-// Joins. With a world size of 1 and no address: an `IdentityCommunicator`.
+// Joins. A world of 1 rank needs no address; its communicator is the identity.
 // Errors: those above, and those of `TcpCommunicator::Create`.
 absl::StatusOr<std::unique_ptr<Communicator>> CommunicatorFromEnvironment(
     EnvironmentOptions options = {});

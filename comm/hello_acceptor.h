@@ -35,7 +35,6 @@
 
 namespace shoal::internal {
 
-
 struct HelloAcceptorOptions {
   absl::Duration hello_timeout = kHelloTimeout;
   std::size_t max_silent_connections = kMaxSilentConnections;

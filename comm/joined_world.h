@@ -16,6 +16,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/frame.h"
 #include "shoal/comm/tcp_listener.h"
@@ -26,6 +27,7 @@ namespace shoal::internal {
 // What rank 0 decides for all.
 struct AgreedOptions {
   std::size_t slice_bytes = 128 * 1024;
+  AlgorithmPolicy policy;
 };
 
 struct BootstrapOptions {

@@ -32,6 +32,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "shoal/base/dialect.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/tcp_listener.h"
 #include "shoal/comm/timeouts.h"
@@ -58,6 +59,9 @@ struct TcpOptions {
   std::string advertise_host;
 
   Timeouts timeouts;
+
+  // Rank 0's counts, on all ranks.
+  AlgorithmPolicy algorithm_policy;
 
   // Gets one line for each stranger that was turned away, and the like, from
   // any thread. Empty: standard error.

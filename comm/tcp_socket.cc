@@ -130,6 +130,12 @@ absl::StatusOr<GuardedDescriptor> OpenSocket(int family) {
   return socket;
 }
 
+bool IsConnectedToItself(int descriptor) {
+  const absl::StatusOr<SocketAddress> local = LocalAddress(descriptor);
+  const absl::StatusOr<SocketAddress> peer = PeerAddress(descriptor);
+  return local.ok() && peer.ok() && local->ToString() == peer->ToString();
+}
+
 absl::StatusOr<GuardedDescriptor> ConnectAndSend(
     const SocketAddress& address, absl::string_view first_bytes,
     absl::Time deadline, absl::FunctionRef<bool()> cancelled) {
@@ -145,6 +151,7 @@ absl::StatusOr<GuardedDescriptor> ConnectAndSend(
   int error = 0;
   socklen_t length = sizeof error;
   getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error == 0 && IsConnectedToItself(socket.get())) error = ECONNREFUSED;
   if (error != 0) {
     return SocketError(error, absl::StrCat("cannot connect to ", name));
   }

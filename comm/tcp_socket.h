@@ -33,6 +33,10 @@ absl::StatusOr<GuardedDescriptor> AcceptFrom(int listener);
 // A socket that is not connected yet.
 absl::StatusOr<GuardedDescriptor> OpenSocket(int family);
 
+// TCP lets a socket connect to itself when the kernel happens to choose the port
+// that is being dialled and nobody listens on it.
+bool IsConnectedToItself(int descriptor);
+
 // Connects and writes `first_bytes`, blocking, until `deadline` (all deadlines
 // here are times of MonotonicNow), and while
 // `cancelled`, which is asked several times a second, returns false.

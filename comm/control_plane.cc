@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "shoal/comm/control_plane.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "shoal/comm/failure_domain.h"
+
+namespace shoal::internal {
+namespace {
+
+// A code that no error has is not believed.
+absl::StatusCode CheckedCode(std::int32_t code) {
+  switch (static_cast<absl::StatusCode>(code)) {
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnauthenticated:
+      return static_cast<absl::StatusCode>(code);
+    default:
+      return absl::StatusCode::kUnknown;
+  }
+}
+
+absl::string_view CutText(absl::string_view text) {
+  return text.substr(0, ControlMessage::kMaxTextBytes);
+}
+
+// What a rank was doing when it answered.
+std::string Doing(const OperationReport& report) {
+  if (!report.in_operation) return "in no call";
+  return absl::StrCat("in ", report.operation);
+}
+
+}  // namespace
+
+ControlPlane::ControlPlane(int rank, std::vector<std::string> rank_names,
+                           const ControlPlaneOptions& options,
+                           std::function<OperationReport()> report)
+    : rank_(rank),
+      names_(std::move(rank_names)),
+      options_(options),
+      report_(std::move(report)),
+      peers_(names_.size()) {}
+
+void ControlPlane::OnMessage(int peer, const ControlMessage& message) {
+  switch (message.kind) {
+    case ControlKind::kAbort: {
+      const int culprit = message.culprit >= 0 && message.culprit < world_size()
+                              ? message.culprit
+                              : -1;
+      Fail(culprit,
+           absl::Status(CheckedCode(message.code), CutText(message.text)),
+           /*told_by=*/peer);
+      return;
+    }
+    case ControlKind::kGoodbye:
+      peers_[peer].goodbye = true;
+      if (lost_link_.has_value() && lost_link_->peer == peer) JudgeLostLink();
+      return;
+    case ControlKind::kQuery: {
+      ControlMessage answer;
+      answer.kind = ControlKind::kAnswer;
+      answer.query = message.query;
+      answer.report = report_();
+      outgoing_.emplace_back(peer, std::move(answer));
+      return;
+    }
+    case ControlKind::kAnswer:
+      if (!inquiry_.has_value() || message.query != inquiry_->query) return;
+      peers_[peer].answer = message.report;
+      if (AllHaveAnswered()) JudgeInquiry();
+      return;
+  }
+}
+
+void ControlPlane::OnEndOfStream(int peer, absl::string_view reason,
+                                 absl::Time now) {
+  Peer& state = peers_[peer];
+  if (state.ended) return;
+  state.ended = true;
+  state.end_reason = std::string(reason);
+  if (failed() || leaving_) return;
+  if (!state.goodbye) state.verdict_due = now + options_.grace;
+}
+
+void ControlPlane::OnDataLinkLost(int peer, absl::string_view operation,
+                                  absl::Time now) {
+  if (failed() || lost_link_.has_value()) return;
+  lost_link_ = LostLink{peer, std::string(operation), now + options_.grace};
+  if (peers_[peer].goodbye) JudgeLostLink();
+}
+
+void ControlPlane::OnOperationTimeout(const OperationReport& report,
+                                      absl::Duration timeout, absl::Time now) {
+  if (failed() || inquiry_.has_value()) return;
+  inquiry_ = Inquiry{report, timeout, ++queries_, now + options_.answer_window};
+  for (Peer& peer : peers_) peer.answer.reset();
+  ControlMessage query;
+  query.kind = ControlKind::kQuery;
+  query.query = inquiry_->query;
+  SendToAll(query, /*except=*/-1);
+  if (AllHaveAnswered()) JudgeInquiry();
+}
+
+void ControlPlane::OnLocalFailure(int culprit, const absl::Status& status) {
+  Fail(culprit, status, /*told_by=*/-1);
+}
+
+void ControlPlane::OnGoodbye() {
+  if (leaving_) return;
+  leaving_ = true;
+  for (Peer& peer : peers_) peer.verdict_due.reset();
+  ControlMessage goodbye;
+  goodbye.kind = ControlKind::kGoodbye;
+  SendToAll(goodbye, /*except=*/-1);
+}
+
+void ControlPlane::Tick(absl::Time now) {
+  if (failed()) return;
+  // Of several suspects the first is the culprit: the others fell over it.
+  int dead = -1;
+  for (int peer = 0; peer < world_size(); ++peer) {
+    const std::optional<absl::Time>& due = peers_[peer].verdict_due;
+    if (!due.has_value() || *due > now) continue;
+    if (dead < 0 || *due < *peers_[dead].verdict_due) dead = peer;
+  }
+  if (dead >= 0) return DeclareDead(dead);
+  if (lost_link_.has_value() && lost_link_->verdict_due <= now) {
+    return JudgeLostLink();
+  }
+  if (inquiry_.has_value() && inquiry_->verdict_due <= now) JudgeInquiry();
+}
+
+absl::Time ControlPlane::next_tick() const {
+  absl::Time next = absl::InfiniteFuture();
+  if (failed()) return next;
+  for (const Peer& peer : peers_) {
+    if (peer.verdict_due.has_value()) next = std::min(next, *peer.verdict_due);
+  }
+  if (lost_link_.has_value()) next = std::min(next, lost_link_->verdict_due);
+  if (inquiry_.has_value()) next = std::min(next, inquiry_->verdict_due);
+  return next;
+}
+
+bool ControlPlane::TakeOutgoing(int* peer, ControlMessage* message) {
+  if (outgoing_.empty()) return false;
+  *peer = outgoing_.front().first;
+  *message = std::move(outgoing_.front().second);
+  outgoing_.pop_front();
+  return true;
+}
+
+void ControlPlane::SendToAll(const ControlMessage& message, int except) {
+  for (int peer = 0; peer < world_size(); ++peer) {
+    if (peer == rank_ || peer == except || peers_[peer].ended) continue;
+    outgoing_.emplace_back(peer, message);
+  }
+}
+
+void ControlPlane::Fail(int culprit, const absl::Status& status, int told_by) {
+  if (failed()) return;
+  status_ = absl::Status(status.code(), CutText(status.message()));
+  culprit_ = culprit;
+  ControlMessage abort;
+  abort.kind = ControlKind::kAbort;
+  abort.culprit = culprit;
+  abort.code = static_cast<std::int32_t>(status.code());
+  abort.text = std::string(status_.message());
+  SendToAll(abort, told_by);
+}
+
+void ControlPlane::DeclareDead(int peer) {
+  const std::string& reason = peers_[peer].end_reason;
+  Fail(
+      peer,
+      absl::UnavailableError(absl::StrCat(
+          names_[peer], " died: its control connection ended without a goodbye",
+          reason.empty() ? "" : " (", reason, reason.empty() ? "" : ")",
+          "; see its output for the cause, and start the job again")),
+      /*told_by=*/-1);
+}
+
+void ControlPlane::DeclareLeft(int peer, absl::string_view operation) {
+  Fail(peer,
+       absl::UnavailableError(absl::StrCat(
+           names_[peer], " left: it closed its communicator, but ",
+           names_[rank_], " needs it in ", operation,
+           "; destroy communicators only after the last operation")),
+       /*told_by=*/-1);
+}
+
+void ControlPlane::JudgeLostLink() {
+  const LostLink& lost = *lost_link_;
+  const Peer& peer = peers_[lost.peer];
+  if (peer.goodbye) return DeclareLeft(lost.peer, lost.operation);
+  if (peer.ended) return DeclareDead(lost.peer);
+  Fail(lost.peer,
+       absl::UnavailableError(absl::StrCat(
+           "the data connection between ", names_[rank_], " and ",
+           names_[lost.peer], " ended in ", lost.operation,
+           ", although its control connection is alive; look for what "
+           "interrupts connections between the two")),
+       /*told_by=*/-1);
+}
+
+bool ControlPlane::AllHaveAnswered() const {
+  for (int peer = 0; peer < world_size(); ++peer) {
+    const Peer& state = peers_[peer];
+    // Whether a suspect is dead has to be known first.
+    if (state.verdict_due.has_value()) return false;
+    if (peer == rank_ || state.ended) continue;
+    if (!state.answer.has_value()) return false;
+  }
+  return true;
+}
+
+void ControlPlane::JudgeInquiry() {
+  for (int peer = 0; peer < world_size(); ++peer) {
+    if (peers_[peer].verdict_due.has_value()) return DeclareDead(peer);
+  }
+  const auto [culprit, words] = FindCulprit(inquiry_->report);
+  Fail(culprit,
+       absl::DeadlineExceededError(absl::StrCat(
+           names_[rank_], ": ", inquiry_->report.operation,
+           " is not done after ", absl::FormatDuration(inquiry_->timeout), ": ",
+           words, "; raise the operation's time-out if ranks need longer")),
+       /*told_by=*/-1);
+}
+
+std::pair<int, std::string> ControlPlane::FindCulprit(
+    const OperationReport& late) const {
+  for (int peer = 0; peer < world_size(); ++peer) {
+    const Peer& state = peers_[peer];
+    if (peer == rank_ || state.ended || state.goodbye) continue;
+    if (!state.answer.has_value()) {
+      return {peer, absl::StrCat(names_[peer],
+                                 ", silent: it answers no question (stopped, "
+                                 "cut off or starved)")};
+    }
+  }
+  if (late.collective) {
+    for (int peer = 0; peer < world_size(); ++peer) {
+      const std::optional<OperationReport>& answer = peers_[peer].answer;
+      if (!answer.has_value() || answer->entered >= late.entered) continue;
+      return {peer, absl::StrCat(names_[peer], ", alive, last completed #",
+                                 answer->last_completed, ", ", Doing(*answer))};
+    }
+  }
+  for (const int peer : late.awaiting) {
+    if (peer < 0 || peer >= world_size() || peer == rank_) continue;
+    const Peer& state = peers_[peer];
+    if (state.goodbye) {
+      return {peer, absl::StrCat(names_[peer],
+                                 " left: it closed its "
+                                 "communicator")};
+    }
+    if (!state.answer.has_value()) continue;
+    return {peer, absl::StrCat(names_[peer], ", alive, ", Doing(*state.answer),
+                               ": nothing comes or goes between the two")};
+  }
+  return {-1, "no rank is awaited"};
+}
+
+}  // namespace shoal::internal
