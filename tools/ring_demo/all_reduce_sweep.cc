@@ -41,7 +41,7 @@ TextTable SweepTable() {
   return TextTable({{"size", Align::kRight, 8},
                     {"elements", Align::kRight, 9},
                     {"algorithm", Align::kLeft, 18},
-                    {"times"},
+                    {"runs"},
                     {"median", Align::kRight, 8},
                     {"bus bandwidth"},
                     {"wrong"}});
@@ -106,7 +106,8 @@ std::int64_t CountWrongSums(absl::Span<const float> sums, int world_size) {
 
 std::int64_t SweepRepetitions(double first_seconds) {
   if (first_seconds * kMaxRepetitions <= kBudgetSeconds) return kMaxRepetitions;
-  return std::max<std::int64_t>(1, kBudgetSeconds / first_seconds);
+  const std::int64_t least = first_seconds < 1 ? 3 : 1;
+  return std::max<std::int64_t>(least, kBudgetSeconds / first_seconds);
 }
 
 double Median(std::vector<double> values) {
