@@ -178,11 +178,15 @@ struct Access {
   bool writes = false;
 };
 
-// Reading comes before writing; an unused one is empty.
+// Reading comes before writing; an unused one is empty. A step that reads what
+// it writes just writes.
 std::array<Access, 2> AccessesOf(const Step& step) {
   const bool has_source =
       step.kind == StepKind::kReceiveReduce || step.kind == StepKind::kCopy;
-  return {Access{has_source ? step.source : BufferRange(), false},
+  const bool reads_elsewhere =
+      has_source && (step.source.buffer != step.target.buffer ||
+                     step.source.begin != step.target.begin);
+  return {Access{reads_elsewhere ? step.source : BufferRange(), false},
           Access{step.target, step.kind != StepKind::kSend}};
 }
 

@@ -106,7 +106,8 @@ struct Arithmetic {
 
   static T Input(int rank, std::int64_t i) {
     const std::uint64_t random =
-        Mix(static_cast<std::uint64_t>(i) * 64 + static_cast<unsigned>(rank));
+        Mix(static_cast<std::uint64_t>(rank) * 0xD1342543DE82EF95 +
+            static_cast<std::uint64_t>(i));
     if constexpr (std::is_integral_v<T>) {
       return static_cast<T>(random);
     } else {

@@ -30,18 +30,18 @@ namespace {
 constexpr double kBudgetSeconds = 0.2;
 constexpr double kMaxRepetitions = 200;
 
-// SweepInput is a base that repeats after kPeriod elements, and a step for each
-// rank that repeats after kSteps. Neither divides the powers of two at which
-// algorithms cut, so that an element in a wrong place is a wrong element.
-constexpr std::int64_t kPeriod = 1021;
-constexpr std::int64_t kSteps = 3;
+// SweepInput is a base and, times the rank, a step. Neither repeats with the
+// powers of two at which algorithms cut, and the step goes up and down, so that
+// most elements in a wrong place are wrong elements.
+std::int64_t SweepBase(std::int64_t i) { return i % 1021; }
+std::int64_t SweepStep(std::int64_t i) { return i * i % 11 + 1; }
 
 TextTable SweepTable() {
   using Align = TextTable::Align;
   return TextTable({{"size", Align::kRight, 8},
                     {"elements", Align::kRight, 9},
                     {"algorithm", Align::kLeft, 18},
-                    {"times"},
+                    {"runs"},
                     {"median", Align::kRight, 8},
                     {"bus bandwidth"},
                     {"wrong"}});
@@ -86,14 +86,14 @@ std::vector<std::int64_t> SweepSizes(std::int64_t max_bytes) {
 }
 
 float SweepInput(int rank, std::int64_t i) {
-  return static_cast<float>(i % kPeriod + rank * (i % kSteps + 1));
+  return static_cast<float>(SweepBase(i) + rank * SweepStep(i));
 }
 
 float SweepSum(int world_size, std::int64_t i) {
   const std::int64_t sum_of_ranks =
       std::int64_t{world_size} * (world_size - 1) / 2;
-  return static_cast<float>(world_size * (i % kPeriod) +
-                            sum_of_ranks * (i % kSteps + 1));
+  return static_cast<float>(world_size * SweepBase(i) +
+                            sum_of_ranks * SweepStep(i));
 }
 
 std::int64_t CountWrongSums(absl::Span<const float> sums, int world_size) {
@@ -106,7 +106,8 @@ std::int64_t CountWrongSums(absl::Span<const float> sums, int world_size) {
 
 std::int64_t SweepRepetitions(double first_seconds) {
   if (first_seconds * kMaxRepetitions <= kBudgetSeconds) return kMaxRepetitions;
-  return std::max<std::int64_t>(1, kBudgetSeconds / first_seconds);
+  const std::int64_t least = first_seconds < 1 ? 3 : 1;
+  return std::max<std::int64_t>(least, kBudgetSeconds / first_seconds);
 }
 
 double Median(std::vector<double> values) {

@@ -63,9 +63,9 @@ int Finish(const std::string& failure) {
   return failure.empty() ? 0 : 1;
 }
 
-int RunAsRank(const Job& job) {
+int RunAsRank(Job job) {
   absl::StatusOr<std::unique_ptr<Communicator>> communicator =
-      CommunicatorFromEnvironment(job.environment);
+      CommunicatorFromEnvironment(std::move(job.environment));
   if (absl::IsInvalidArgument(communicator.status())) {
     std::cerr << "ring_demo: " << communicator.status().message() << std::endl;
     return 2;
@@ -87,7 +87,7 @@ int RunAsLauncher(const std::string& program_name, const Job& job) {
 }
 
 int Main(int argc, char** argv) {
-  const absl::StatusOr<Job> job =
+  absl::StatusOr<Job> job =
       ReadJob(std::vector<std::string>(argv + 1, argv + argc));
   if (!job.ok()) {
     std::cerr << "ring_demo: " << job.status().message() << std::endl;
@@ -97,7 +97,7 @@ int Main(int argc, char** argv) {
     std::cout << HelpText();
     return 0;
   }
-  return job->joins ? RunAsRank(*job) : RunAsLauncher(argv[0], *job);
+  return job->joins ? RunAsRank(*std::move(job)) : RunAsLauncher(argv[0], *job);
 }
 
 }  // namespace
