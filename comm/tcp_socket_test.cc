@@ -175,6 +175,22 @@ TEST(TcpSocketTest, DrainingDoesNotWaitForPeersThatHaveEverything) {
   EXPECT_EQ(ReadToEnd(connection.dialled.get()), "bye");
 }
 
+// That this is harmless rests on Linux: a reset ends the connection, and leaves
+// what has arrived to be read.
+TEST(TcpSocketTest, WhatHasArrivedSurvivesAReset) {
+  Connection connection = Connect();
+  ASSERT_EQ(send(connection.accepted.get(), "bye", 3, 0), 3);
+  std::vector<GuardedDescriptor> sockets;
+  sockets.push_back(std::move(connection.accepted));
+  DrainAndClose(std::move(sockets), absl::InfiniteFuture());
+  // Nobody is there any more to take this.
+  ASSERT_EQ(send(connection.dialled.get(), "x", 1, MSG_NOSIGNAL), 1);
+  pollfd entry = {connection.dialled.get(), 0, 0};
+  poll(&entry, 1, 60000);
+  EXPECT_NE(entry.revents & POLLHUP, 0);
+  EXPECT_THAT(ReadToEnd(connection.dialled.get()), testing::StartsWith("bye"));
+}
+
 TEST(TcpSocketTest, DrainingEndsAtItsDeadline) {
   Connection connection = Connect();
   const std::string piece(65536, 'x');
