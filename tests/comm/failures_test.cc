@@ -39,6 +39,9 @@ namespace {
 
 constexpr std::int64_t kManyElements = 1 << 20;
 
+// The counter of the ranks that have joined; bodies use those below it.
+constexpr int kJoined = SharedCounters::kCount - 1;
+
 int Culprit(const RankContext& context) {
   int culprit = -1;
   if (!absl::SimpleAtoi(context.argument, &culprit)) return -1;
@@ -58,7 +61,8 @@ struct Member {
   }
 };
 
-// Joins, and makes sure that everybody has.
+// Joins, and waits until everybody has left the first operation: one that was
+// still in it would hear of the trouble there.
 absl::StatusOr<Member> JoinForTrouble(
     const RankContext& context,
     const Timeouts& timeouts = RankContext::SlowBuildTimeouts()) {
@@ -70,6 +74,10 @@ absl::StatusOr<Member> JoinForTrouble(
   Member member;
   SHOAL_ASSIGN_OR_RETURN(member.communicator, context.Join(timeouts));
   SHOAL_RETURN_IF_ERROR(member.communicator->Barrier());
+  SHOAL_ASSIGN_OR_RETURN(const SharedCounters counters,
+                         SharedCounters::Open(context.shared_file));
+  counters[kJoined].fetch_add(1);
+  SHOAL_RETURN_IF_ERROR(counters.AwaitAtLeast(kJoined, context.world_size));
   member.culprit_name = absl::StrCat("rank ", context.argument);
   member.is_culprit = context.rank == Culprit(context);
   return member;
