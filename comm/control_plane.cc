@@ -254,6 +254,9 @@ bool ControlPlane::AllHaveAnswered() const {
 
 void ControlPlane::JudgeInquiry() {
   const OperationReport& late = inquiry_->report;
+  if (const int other = InAnotherCall(); other >= 0) {
+    return FailMismatch(other);
+  }
   if (const int silent = LowestSilent(); silent >= 0) {
     return FailInquiry(silent,
                        "silent: it answers no question (stopped, cut off or "
@@ -274,6 +277,24 @@ void ControlPlane::JudgeInquiry() {
                                     ": nothing comes or goes between the two"));
   }
   FailInquiry(-1, "no rank is awaited");
+}
+
+// Ranks that make different calls may all wait for messages that nobody sends,
+// so that none of them meets a message of another call.
+int ControlPlane::InAnotherCall() const {
+  const OperationReport& late = inquiry_->report;
+  if (!late.collective) return -1;
+  for (int peer = 0; peer < world_size(); ++peer) {
+    const std::optional<OperationReport>& answer = peers_[peer].answer;
+    if (!answer.has_value() || !answer->in_operation || !answer->collective) {
+      continue;
+    }
+    if (answer->entered == late.entered &&
+        answer->operation != late.operation) {
+      return peer;
+    }
+  }
+  return -1;
 }
 
 int ControlPlane::LowestSilent() const {
@@ -316,6 +337,17 @@ int ControlPlane::AwaitedThatAnswered() const {
     if (peers_[peer].answer.has_value()) return peer;
   }
   return -1;
+}
+
+void ControlPlane::FailMismatch(int peer) {
+  Fail(peer,
+       absl::FailedPreconditionError(absl::StrCat(
+           names_[peer], " called ", peers_[peer].answer->operation, " where ",
+           names_[rank_], " called ", inquiry_->report.operation,
+           ", and neither was done after ",
+           absl::FormatDuration(inquiry_->timeout),
+           "; all ranks must make the same calls in the same order")),
+       /*told_by=*/-1);
 }
 
 void ControlPlane::FailInquiry(int culprit, absl::string_view words) {

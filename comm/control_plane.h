@@ -160,10 +160,12 @@ class ControlPlane {
   bool AllHaveAnswered() const;
   void JudgeInquiry();
   // Each -1 if there is none.
+  int InAnotherCall() const;
   int LowestSilent() const;
   int AwaitedThatLeft() const;
   int FurthestBehind() const;
   int AwaitedThatAnswered() const;
+  void FailMismatch(int peer);
   void FailInquiry(int culprit, absl::string_view words);
 
   const int rank_;

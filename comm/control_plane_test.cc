@@ -242,6 +242,24 @@ TEST_F(ControlPlaneTest, ATimeoutBlamesTheRankThatDoesNotAnswer) {
   EXPECT_EQ(plane_.culprit(), 3);
 }
 
+TEST_F(ControlPlaneTest, ATimeoutInDifferentCallsIsAMismatch) {
+  plane_.OnOperationTimeout(Report(17, {1}), absl::Seconds(2), kStart);
+  const std::uint64_t query = TakeAll()[0].second.query;
+  OperationReport other = Report(17, {0});
+  other.operation = "AllReduce(f32 x 3, sum, ring) #17";
+  Answer(1, Report(17, {3}), query);
+  Answer(2, other, query);
+  Answer(3, Report(16, {}), query);
+  EXPECT_THAT(
+      plane_.status(),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("rank 2 (host:2) called AllReduce(f32 x 3, sum, "
+                               "ring) #17"),
+                     HasSubstr("rank 0 (host:0) called "
+                               "Barrier(dissemination) #17"))));
+  EXPECT_EQ(plane_.culprit(), 2);
+}
+
 TEST_F(ControlPlaneTest, ATimeoutBlamesTheRankThatIsBehind) {
   plane_.OnOperationTimeout(Report(17, {1}), absl::Seconds(2), kStart);
   const std::uint64_t query = TakeAll()[0].second.query;
