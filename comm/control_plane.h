@@ -23,12 +23,14 @@
 // - A data link that ends is a hint only. If `grace` passes and neither its
 //   rank nor another gives a reason, the lost link itself is the reason.
 // - After a time-out all ranks are asked what they are doing (kQuery) and
-//   answer at once (kAnswer), whatever state they are in. The culprit is the
-//   lowest rank that has not answered within `answer_window` ("silent"), else
-//   an awaited one that has left, else the one that is furthest behind in the
-//   order of collectives ("alive, last completed #16"), else the rank whose
-//   bytes are awaited. DEADLINE_EXCEEDED. Silence alone is never taken for
-//   death: a stopped or starved rank looks the same.
+//   answer at once (kAnswer), whatever state they are in. A rank that is in
+//   another call at the same place in the order is a mismatch:
+//   FAILED_PRECONDITION. Otherwise the culprit is the lowest rank that has not
+//   answered within `answer_window` ("silent"), else an awaited one that has
+//   left, else the one that is furthest behind in the order of collectives
+//   ("alive, last completed #16"), else the rank whose bytes are awaited:
+//   DEADLINE_EXCEEDED. Silence alone is never taken for death: a stopped or
+//   starved rank looks the same.
 // - What was noticed first counts: while a rank is suspected, neither a
 //   time-out nor the leaving of another is judged.
 //
