@@ -106,6 +106,46 @@ TEST(CostModelTest, LargeWorlds) {
                2 * 299 * hop + 299 * 4.0 * kGamma, 300);
 }
 
+Step EmptyMessage(StepKind kind, int peer) {
+  Step step;
+  step.kind = kind;
+  step.peer = peer;
+  return step;
+}
+
+std::vector<Schedule> EmptySchedules(int world_size) {
+  std::vector<Schedule> schedules(world_size);
+  for (int rank = 0; rank < world_size; ++rank) {
+    schedules[rank].rank = rank;
+    schedules[rank].world_size = world_size;
+  }
+  return schedules;
+}
+
+TEST(CostModelTest, ARankReceivesFromOneAtATime) {
+  std::vector<Schedule> schedules = EmptySchedules(3);
+  schedules[0].steps = {EmptyMessage(StepKind::kReceive, 1),
+                        EmptyMessage(StepKind::kReceive, 2)};
+  schedules[1].steps = {EmptyMessage(StepKind::kSend, 0)};
+  schedules[2].steps = {EmptyMessage(StepKind::kSend, 0)};
+  SHOAL_ASSERT_OK_AND_ASSIGN(const double price,
+                             PriceSchedules(schedules, kCost));
+  EXPECT_DOUBLE_EQ(price, 2 * kAlpha);
+}
+
+TEST(CostModelTest, AStepWaitsForTheOneThatItComesAfter) {
+  std::vector<Schedule> schedules = EmptySchedules(2);
+  schedules[0].steps = {EmptyMessage(StepKind::kReceive, 1),
+                        EmptyMessage(StepKind::kSend, 1)};
+  schedules[1].steps = {EmptyMessage(StepKind::kSend, 0),
+                        EmptyMessage(StepKind::kReceive, 0)};
+  SHOAL_ASSERT_OK_AND_ASSIGN(double price, PriceSchedules(schedules, kCost));
+  EXPECT_DOUBLE_EQ(price, kAlpha);
+  schedules[0].steps[1].after = 0;
+  SHOAL_ASSERT_OK_AND_ASSIGN(price, PriceSchedules(schedules, kCost));
+  EXPECT_DOUBLE_EQ(price, 2 * kAlpha);
+}
+
 TEST(CostModelTest, SchedulesThatNeverEndHaveNoPrice) {
   CallSignature signature;
   signature.kind = CallKind::kBroadcast;
