@@ -242,7 +242,7 @@ bool MessageReceiver::ReadHeaderAhead(Link* link,
     const LinkResult result =
         link->TryRead(absl::Span<const struct iovec>(&piece, 1));
     if (result.state == LinkState::kEnded) {
-        *fault = PeerLost(rank_, peer_, sending.ToString(), link->end_reason());
+      *fault = PeerLost(rank_, peer_, sending.ToString(), link->end_reason());
       return true;
     }
     header_read_ += result.bytes;
