@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "shoal/base/dialect.h"
 #include "shoal/comm/bootstrap.pb.h"
 
 namespace shoal::internal {

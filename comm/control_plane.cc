@@ -77,7 +77,10 @@ void ControlPlane::OnMessage(int peer, const ControlMessage& message) {
     }
     case ControlKind::kGoodbye:
       peers_[peer].goodbye = true;
-      if (lost_link_.has_value() && lost_link_->peer == peer) JudgeLostLink();
+      if (lost_link_.has_value() && lost_link_->peer == peer &&
+          FirstSuspect() < 0) {
+        JudgeLostLink();
+      }
       return;
     case ControlKind::kQuery: {
       ControlMessage answer;
@@ -109,7 +112,7 @@ void ControlPlane::OnDataLinkLost(int peer, absl::string_view operation,
                                   absl::Time now) {
   if (failed() || lost_link_.has_value()) return;
   lost_link_ = LostLink{peer, std::string(operation), now + options_.grace};
-  if (peers_[peer].goodbye) JudgeLostLink();
+  if (peers_[peer].goodbye && FirstSuspect() < 0) JudgeLostLink();
 }
 
 void ControlPlane::OnOperationTimeout(const OperationReport& report,
@@ -140,28 +143,37 @@ void ControlPlane::OnGoodbye() {
 void ControlPlane::Tick(absl::Time now) {
   if (failed()) return;
   // Of several suspects the first is the culprit: the others fell over it.
-  int dead = -1;
-  for (int peer = 0; peer < world_size(); ++peer) {
-    const std::optional<absl::Time>& due = peers_[peer].verdict_due;
-    if (!due.has_value() || *due > now) continue;
-    if (dead < 0 || *due < *peers_[dead].verdict_due) dead = peer;
+  const int suspect = FirstSuspect();
+  if (suspect >= 0 && *peers_[suspect].verdict_due <= now) {
+    return DeclareDead(suspect);
   }
-  if (dead >= 0) return DeclareDead(dead);
   if (lost_link_.has_value() && lost_link_->verdict_due <= now) {
     return JudgeLostLink();
   }
-  if (inquiry_.has_value() && inquiry_->verdict_due <= now) JudgeInquiry();
+  if (suspect < 0 && inquiry_.has_value() && inquiry_->verdict_due <= now) {
+    JudgeInquiry();
+  }
 }
 
 absl::Time ControlPlane::next_tick() const {
   absl::Time next = absl::InfiniteFuture();
   if (failed()) return next;
-  for (const Peer& peer : peers_) {
-    if (peer.verdict_due.has_value()) next = std::min(next, *peer.verdict_due);
+  if (lost_link_.has_value()) next = lost_link_->verdict_due;
+  if (const int suspect = FirstSuspect(); suspect >= 0) {
+    return std::min(next, *peers_[suspect].verdict_due);
   }
-  if (lost_link_.has_value()) next = std::min(next, lost_link_->verdict_due);
   if (inquiry_.has_value()) next = std::min(next, inquiry_->verdict_due);
   return next;
+}
+
+int ControlPlane::FirstSuspect() const {
+  int first = -1;
+  for (int peer = 0; peer < world_size(); ++peer) {
+    const std::optional<absl::Time>& due = peers_[peer].verdict_due;
+    if (!due.has_value()) continue;
+    if (first < 0 || *due < *peers_[first].verdict_due) first = peer;
+  }
+  return first;
 }
 
 bool ControlPlane::TakeOutgoing(int* peer, ControlMessage* message) {
@@ -193,11 +205,15 @@ void ControlPlane::Fail(int culprit, const absl::Status& status, int told_by) {
 
 void ControlPlane::DeclareDead(int peer) {
   const std::string& reason = peers_[peer].end_reason;
+  const OperationReport report = report_();
   Fail(
       peer,
       absl::UnavailableError(absl::StrCat(
           names_[peer], " died: its control connection ended without a goodbye",
           reason.empty() ? "" : " (", reason, reason.empty() ? "" : ")",
+          report.in_operation ? absl::StrCat(", while ", names_[rank_],
+                                             " was in ", report.operation)
+                              : "",
           "; see its output for the cause, and start the job again")),
       /*told_by=*/-1);
 }
@@ -226,10 +242,10 @@ void ControlPlane::JudgeLostLink() {
 }
 
 bool ControlPlane::AllHaveAnswered() const {
+  // Whether a suspect is dead has to be known first.
+  if (FirstSuspect() >= 0) return false;
   for (int peer = 0; peer < world_size(); ++peer) {
     const Peer& state = peers_[peer];
-    // Whether a suspect is dead has to be known first.
-    if (state.verdict_due.has_value()) return false;
     if (peer == rank_ || state.ended) continue;
     if (!state.answer.has_value()) return false;
   }
@@ -237,50 +253,134 @@ bool ControlPlane::AllHaveAnswered() const {
 }
 
 void ControlPlane::JudgeInquiry() {
-  for (int peer = 0; peer < world_size(); ++peer) {
-    if (peers_[peer].verdict_due.has_value()) return DeclareDead(peer);
+  const OperationReport& late = inquiry_->report;
+  if (const int other = InAnotherCall(); other >= 0) {
+    return FailMismatch(other);
   }
-  const auto [culprit, words] = FindCulprit(inquiry_->report);
-  Fail(culprit,
-       absl::DeadlineExceededError(absl::StrCat(
-           names_[rank_], ": ", inquiry_->report.operation,
-           " is not done after ", absl::FormatDuration(inquiry_->timeout), ": ",
-           words, "; raise the operation's time-out if ranks need longer")),
-       /*told_by=*/-1);
+  if (const int silent = LowestSilent(); silent >= 0) {
+    return FailInquiry(silent,
+                       "silent: it answers no question (stopped, cut off or "
+                       "starved)");
+  }
+  if (const int left = AwaitedThatLeft(); left >= 0) {
+    return DeclareLeft(left, late.operation);
+  }
+  if (const int behind = FurthestBehind(); behind >= 0) {
+    const OperationReport& answer = *peers_[behind].answer;
+    return FailInquiry(
+        behind, absl::StrCat("alive, last completed #", answer.last_completed,
+                             ", ", Doing(answer)));
+  }
+  if (const int awaited = AwaitedThatAnswered(); awaited >= 0) {
+    return FailInquiry(awaited,
+                       absl::StrCat("alive, ", Doing(*peers_[awaited].answer),
+                                    ": nothing comes or goes between the two"));
+  }
+  FailInquiry(-1, "no rank is awaited");
 }
 
-std::pair<int, std::string> ControlPlane::FindCulprit(
-    const OperationReport& late) const {
+// Ranks that make different calls may all wait for messages that nobody sends,
+// so that none of them meets a message of another call.
+int ControlPlane::InAnotherCall() const {
+  const OperationReport& late = inquiry_->report;
+  if (!late.collective) return -1;
+  for (int peer = 0; peer < world_size(); ++peer) {
+    const std::optional<OperationReport>& answer = peers_[peer].answer;
+    if (!answer.has_value() || !answer->in_operation || !answer->collective) {
+      continue;
+    }
+    if (answer->entered == late.entered &&
+        answer->operation != late.operation) {
+      return peer;
+    }
+  }
+  return -1;
+}
+
+int ControlPlane::LowestSilent() const {
   for (int peer = 0; peer < world_size(); ++peer) {
     const Peer& state = peers_[peer];
     if (peer == rank_ || state.ended || state.goodbye) continue;
-    if (!state.answer.has_value()) {
-      return {peer, absl::StrCat(names_[peer],
-                                 ", silent: it answers no question (stopped, "
-                                 "cut off or starved)")};
-    }
+    if (!state.answer.has_value()) return peer;
   }
-  if (late.collective) {
-    for (int peer = 0; peer < world_size(); ++peer) {
-      const std::optional<OperationReport>& answer = peers_[peer].answer;
-      if (!answer.has_value() || answer->entered >= late.entered) continue;
-      return {peer, absl::StrCat(names_[peer], ", alive, last completed #",
-                                 answer->last_completed, ", ", Doing(*answer))};
-    }
-  }
-  for (const int peer : late.awaiting) {
+  return -1;
+}
+
+int ControlPlane::AwaitedThatLeft() const {
+  for (const int peer : inquiry_->report.awaiting) {
     if (peer < 0 || peer >= world_size() || peer == rank_) continue;
-    const Peer& state = peers_[peer];
-    if (state.goodbye) {
-      return {peer, absl::StrCat(names_[peer],
-                                 " left: it closed its "
-                                 "communicator")};
-    }
-    if (!state.answer.has_value()) continue;
-    return {peer, absl::StrCat(names_[peer], ", alive, ", Doing(*state.answer),
-                               ": nothing comes or goes between the two")};
+    if (peers_[peer].goodbye) return peer;
   }
-  return {-1, "no rank is awaited"};
+  return -1;
+}
+
+// A rank may have run ahead of the one that it will wait for in turn, so that
+// not every rank that has not come to this collective holds it up.
+int ControlPlane::FurthestBehind() const {
+  const OperationReport& late = inquiry_->report;
+  if (!late.collective) return -1;
+  int behind = -1;
+  std::uint64_t entered = late.entered;
+  for (int peer = 0; peer < world_size(); ++peer) {
+    const Peer& state = peers_[peer];
+    if (!state.answer.has_value() || state.goodbye) continue;
+    if (state.answer->entered >= entered) continue;
+    behind = peer;
+    entered = state.answer->entered;
+  }
+  return behind;
+}
+
+int ControlPlane::AwaitedThatAnswered() const {
+  for (const int peer : inquiry_->report.awaiting) {
+    if (peer < 0 || peer >= world_size() || peer == rank_) continue;
+    if (peers_[peer].answer.has_value()) return peer;
+  }
+  return -1;
+}
+
+void ControlPlane::FailMismatch(int peer) {
+  Fail(peer,
+       absl::FailedPreconditionError(absl::StrCat(
+           names_[peer], " called ", peers_[peer].answer->operation, " where ",
+           names_[rank_], " called ", inquiry_->report.operation,
+           ", and neither was done after ",
+           absl::FormatDuration(inquiry_->timeout),
+           "; all ranks must make the same calls in the same order")),
+       /*told_by=*/-1);
+}
+
+void ControlPlane::FailInquiry(int culprit, absl::string_view words) {
+  const std::string who =
+      culprit < 0 ? "" : absl::StrCat(names_[culprit], ", ");
+  Fail(
+      culprit,
+      absl::DeadlineExceededError(absl::StrCat(
+          names_[rank_], ": ", inquiry_->report.operation,
+          " is not done after ", absl::FormatDuration(inquiry_->timeout), ": ",
+          who, words, "; raise the operation's time-out if ranks need longer")),
+      /*told_by=*/-1);
+}
+
+void ControlPlane::AppendState(absl::Time now, std::string* state) const {
+  const auto append_due = [&](absl::Time due) {
+    absl::StrAppend(state, "+", absl::ToInt64Milliseconds(due - now));
+  };
+  absl::StrAppend(state, "\n", leaving_ ? "leaving " : "", status_.ToString(),
+                  culprit_);
+  for (const Peer& peer : peers_) {
+    absl::StrAppend(state, "|", peer.goodbye ? "g" : "", peer.ended ? "e" : "",
+                    peer.answer.has_value() ? "a" : "");
+    if (peer.verdict_due.has_value()) append_due(*peer.verdict_due);
+  }
+  if (lost_link_.has_value()) {
+    absl::StrAppend(state, " lost", lost_link_->peer);
+    append_due(lost_link_->verdict_due);
+  }
+  if (inquiry_.has_value()) {
+    absl::StrAppend(state, " asks", inquiry_->query);
+    append_due(inquiry_->verdict_due);
+  }
 }
 
 }  // namespace shoal::internal

@@ -18,17 +18,21 @@
 //   first suspect is the culprit; a rank that fell over another's death sends
 //   an abort before its own end.
 // - A rank that says goodbye has left. That is no error until an operation
-//   needs it (a data link to it ends): UNAVAILABLE.
+//   needs it (a data link to it ends, or a time-out finds it awaited):
+//   UNAVAILABLE.
 // - A data link that ends is a hint only. If `grace` passes and neither its
-// rank
-//   nor another gives a reason, the lost link itself is the reason.
+//   rank nor another gives a reason, the lost link itself is the reason.
 // - After a time-out all ranks are asked what they are doing (kQuery) and
-// answer
-//   at once (kAnswer), whatever state they are in. The culprit is the lowest
-//   rank that has not answered within `answer_window` ("silent"), else the
-//   lowest that has not entered the collective ("alive, last completed #16"),
-//   else the rank whose bytes are awaited. DEADLINE_EXCEEDED. Silence alone is
-//   never taken for death: a stopped or starved rank looks the same.
+//   answer at once (kAnswer), whatever state they are in. A rank that is in
+//   another call at the same place in the order is a mismatch:
+//   FAILED_PRECONDITION. Otherwise the culprit is the lowest rank that has not
+//   answered within `answer_window` ("silent"), else an awaited one that has
+//   left, else the one that is furthest behind in the order of collectives
+//   ("alive, last completed #16"), else the rank whose bytes are awaited:
+//   DEADLINE_EXCEEDED. Silence alone is never taken for death: a stopped or
+//   starved rank looks the same.
+// - What was noticed first counts: while a rank is suspected, neither a
+//   time-out nor the leaving of another is judged.
 //
 // Threads: one at a time.
 
@@ -118,6 +122,10 @@ class ControlPlane {
   int culprit() const { return culprit_; }
   bool said_goodbye(int peer) const { return peers_[peer].goodbye; }
 
+  // A canonical text of the whole state, with times relative to `now`, for
+  // merging states in exhaustive simulation.
+  void AppendState(absl::Time now, std::string* state) const;
+
  private:
   struct Peer {
     bool goodbye = false;
@@ -148,11 +156,19 @@ class ControlPlane {
   void Fail(int culprit, const absl::Status& status, int told_by);
   void DeclareDead(int peer);
   void DeclareLeft(int peer, absl::string_view operation);
+  // The suspect whose verdict is due first; -1: none.
+  int FirstSuspect() const;
   void JudgeLostLink();
   bool AllHaveAnswered() const;
   void JudgeInquiry();
-  // The rank that holds the others up, and what to say of it.
-  std::pair<int, std::string> FindCulprit(const OperationReport& late) const;
+  // Each -1 if there is none.
+  int InAnotherCall() const;
+  int LowestSilent() const;
+  int AwaitedThatLeft() const;
+  int FurthestBehind() const;
+  int AwaitedThatAnswered() const;
+  void FailMismatch(int peer);
+  void FailInquiry(int culprit, absl::string_view words);
 
   const int rank_;
   const std::vector<std::string> names_;

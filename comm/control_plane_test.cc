@@ -242,6 +242,24 @@ TEST_F(ControlPlaneTest, ATimeoutBlamesTheRankThatDoesNotAnswer) {
   EXPECT_EQ(plane_.culprit(), 3);
 }
 
+TEST_F(ControlPlaneTest, ATimeoutInDifferentCallsIsAMismatch) {
+  plane_.OnOperationTimeout(Report(17, {1}), absl::Seconds(2), kStart);
+  const std::uint64_t query = TakeAll()[0].second.query;
+  OperationReport other = Report(17, {0});
+  other.operation = "AllReduce(f32 x 3, sum, ring) #17";
+  Answer(1, Report(17, {3}), query);
+  Answer(2, other, query);
+  Answer(3, Report(16, {}), query);
+  EXPECT_THAT(
+      plane_.status(),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("rank 2 (host:2) called AllReduce(f32 x 3, sum, "
+                               "ring) #17"),
+                     HasSubstr("rank 0 (host:0) called "
+                               "Barrier(dissemination) #17"))));
+  EXPECT_EQ(plane_.culprit(), 2);
+}
+
 TEST_F(ControlPlaneTest, ATimeoutBlamesTheRankThatIsBehind) {
   plane_.OnOperationTimeout(Report(17, {1}), absl::Seconds(2), kStart);
   const std::uint64_t query = TakeAll()[0].second.query;
@@ -286,9 +304,48 @@ TEST_F(ControlPlaneTest, ADeathDuringTheQuestionIsADeath) {
   Answer(1, Report(17, {3}), query);
   Answer(2, Report(17, {3}), query);
   EXPECT_FALSE(plane_.failed());
+  // Not before its grace is over: a better reason may be on its way.
+  const absl::Time due = kStart + kWindow - absl::Milliseconds(1) + kGrace;
   plane_.Tick(kStart + kWindow);
+  EXPECT_FALSE(plane_.failed());
+  EXPECT_EQ(plane_.next_tick(), due);
+  plane_.Tick(due);
   EXPECT_THAT(plane_.status(), StatusIs(absl::StatusCode::kUnavailable,
                                         HasSubstr("rank 3 (host:3) died")));
+}
+
+// Rank 1 waits in #17 for rank 3, rank 0 in #18 for rank 1.
+TEST_F(ControlPlaneTest, ATimeoutBlamesTheRankThatIsFurthestBehind) {
+  plane_.OnOperationTimeout(Report(18, {1}), absl::Seconds(2), kStart);
+  const std::uint64_t query = TakeAll()[0].second.query;
+  OperationReport idle;
+  idle.entered = 16;
+  idle.last_completed = 16;
+  Answer(1, Report(17, {3}), query);
+  Answer(2, Report(17, {3}), query);
+  Answer(3, idle, query);
+  EXPECT_THAT(plane_.status(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("rank 3 (host:3), alive, last completed #16, "
+                                 "in no call")));
+}
+
+TEST_F(ControlPlaneTest, ASuspectIsJudgedBeforeARankThatLeft) {
+  plane_.OnEndOfStream(2, "", kStart);
+  plane_.OnMessage(3, Goodbye());
+  plane_.OnDataLinkLost(3, "Barrier #4", kStart + absl::Milliseconds(1));
+  EXPECT_FALSE(plane_.failed());
+  plane_.Tick(kStart + kGrace);
+  EXPECT_EQ(plane_.culprit(), 2);
+}
+
+TEST_F(ControlPlaneTest, ADeathSaysWhatThisRankWasDoing) {
+  report_ = Report(17, {2});
+  plane_.OnEndOfStream(2, "", kStart);
+  plane_.Tick(kStart + kGrace);
+  EXPECT_THAT(plane_.status().message(),
+              HasSubstr("while rank 0 (host:0) was in Barrier(dissemination) "
+                        "#17"));
 }
 
 TEST_F(ControlPlaneTest, RanksThatLeftNeedNotAnswer) {
@@ -299,7 +356,7 @@ TEST_F(ControlPlaneTest, RanksThatLeftNeedNotAnswer) {
   plane_.OnMessage(3, Goodbye());
   plane_.OnEndOfStream(3, "", kStart);
   plane_.OnOperationTimeout(Report(17, {3}), absl::Seconds(2), kStart);
-  EXPECT_THAT(plane_.status(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+  EXPECT_THAT(plane_.status(), StatusIs(absl::StatusCode::kUnavailable,
                                         HasSubstr("rank 3 (host:3) left")));
 }
 

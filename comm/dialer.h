@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "shoal/base/dialect.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/tcp_address.h"
 

@@ -69,7 +69,6 @@ struct Engine::Impl {
   bool WriteAll();
   bool ReadAll();
   bool RunCopies();
-  bool ProcessAll();
 
   // True once a fault has been found; then everything is over.
   bool TakeFault(EngineFault found);
@@ -219,19 +218,6 @@ bool Engine::Impl::RunCopies() {
   return moved;
 }
 
-bool Engine::Impl::ProcessAll() {
-  bool moved = RunCopies();
-  to_receive.ForEach([&](int peer) {
-    if (failed()) return;
-    Channel& channel = channels[peer];
-    EngineFault found;
-    moved |= channel.receiver.Process(&operations, &found);
-    if (channel.receiver.empty()) to_receive.Erase(peer);
-    moved |= TakeFault(std::move(found));
-  });
-  return moved;
-}
-
 Engine::Engine(int rank, int world_size, std::vector<Link*> links,
                const EngineOptions& options)
     : impl_(std::make_unique<Impl>(rank, world_size, links, options)) {}
@@ -261,18 +247,6 @@ bool Engine::Progress() {
     impl_->RunCopies();
     impl_->WriteAll();
   }
-  return moved;
-}
-
-bool Engine::ProgressRead(int peer) {
-  bool moved = impl_->Read(peer);
-  while (impl_->ProcessAll()) moved = true;
-  return moved;
-}
-
-bool Engine::ProgressWrite(int peer) {
-  bool moved = impl_->Write(peer);
-  while (impl_->ProcessAll()) moved = true;
   return moved;
 }
 

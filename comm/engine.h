@@ -69,12 +69,9 @@ class Engine {
 
   // Moves what can be moved, on all links; true if anything moved. Never waits.
   // The work of one call is bounded on each link, so that none holds up the
-  // others: one write, one read.
+  // others. Once it has returned false, nothing will move before one of the
+  // links of `AppendInterest` is ready or an operation is started.
   bool Progress();
-
-  // The same on one link and in one direction only, for simulation.
-  bool ProgressRead(int peer);
-  bool ProgressWrite(int peer);
 
   // An operation is done when all of its steps are, or after a failure. Results
   // are kept until `Forget`.

@@ -218,8 +218,9 @@ absl::StatusOr<TcpOptions> TcpOptionsFromEnvironment(
   SHOAL_RETURN_IF_ERROR(
       FindTimeout(lookup, kTimeout, &result.timeouts.operation));
   // A launcher may give the same environment to all ranks; only rank 0 has
-  // inherited the descriptor.
-  if (result.rank == 0 && result.world_size > 1) {
+  // inherited the descriptor. Rank 0 takes it over also where it is alone and
+  // does not listen, because nobody else would close it.
+  if (result.rank == 0) {
     SHOAL_ASSIGN_OR_RETURN(const std::optional<int> descriptor,
                            FindInt(lookup, kListenFd));
     if (descriptor.has_value()) {

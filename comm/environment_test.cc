@@ -2,6 +2,8 @@
 
 #include "shoal/comm/environment.h"
 
+#include <fcntl.h>
+
 #include <map>
 #include <memory>
 #include <optional>
@@ -145,6 +147,16 @@ TEST(EnvironmentTest, RankZeroTakesTheListenerThatItInherits) {
                              TcpOptionsFromEnvironment(Environment(variables)));
   ASSERT_TRUE(options.listener.has_value());
   EXPECT_EQ(options.listener->address(), address);
+  const int again = std::move(*options.listener).ReleaseDescriptor();
+  variables["SHOAL_LISTEN_FD"] = absl::StrCat(again);
+  variables["SHOAL_WORLD_SIZE"] = "1";
+  {
+    SHOAL_ASSERT_OK_AND_ASSIGN(
+        auto alone, CommunicatorFromEnvironment(Environment(variables)));
+    EXPECT_EQ(alone->world_size(), 1);
+    EXPECT_EQ(fcntl(again, F_GETFD), -1) << "the descriptor is still open";
+  }
+  variables["SHOAL_WORLD_SIZE"] = "2";
   variables["SHOAL_LISTEN_FD"] = "9999";
   EXPECT_THAT(TcpOptionsFromEnvironment(Environment(variables)),
               StatusIs(absl::StatusCode::kInvalidArgument,

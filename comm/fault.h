@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "shoal/base/dialect.h"
 #include "shoal/comm/link.h"
 
 namespace shoal::internal {

@@ -47,8 +47,8 @@ namespace internal {
 
 // `a` if `condition`, else `b`, with no branch: so a compiler can turn a loop
 // over conversions into vector instructions.
-constexpr std::uint32_t Select(bool condition, std::uint32_t a,
-                               std::uint32_t b) {
+constexpr std::uint32_t SelectBits(bool condition, std::uint32_t a,
+                                   std::uint32_t b) {
   const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
   return (a & mask) | (b & ~mask);
 }
@@ -74,14 +74,14 @@ constexpr Float16::Float16(float value) {
   // A unit of 0.5f is a unit of the subnormal numbers, so that the addition
   // rounds.
   const float small = std::bit_cast<float>(
-      internal::Select(magnitude < kSmallestNormal, absolute, 0u));
+      internal::SelectBits(magnitude < kSmallestNormal, absolute, 0u));
   const std::uint32_t subnormal =
       std::bit_cast<std::uint32_t>(small + 0.5f) - kHalf;
   const std::uint32_t nan = 0x7e00u | ((absolute >> 13) & 0x3ffu);
   std::uint32_t result =
-      internal::Select(magnitude < kSmallestNormal, subnormal, normal);
-  result = internal::Select(magnitude >= kTooLarge, 0x7c00u, result);
-  result = internal::Select(magnitude > kInfinity, nan, result);
+      internal::SelectBits(magnitude < kSmallestNormal, subnormal, normal);
+  result = internal::SelectBits(magnitude >= kTooLarge, 0x7c00u, result);
+  result = internal::SelectBits(magnitude > kInfinity, nan, result);
   bits = static_cast<std::uint16_t>(sign | result);
 }
 
@@ -101,9 +101,10 @@ constexpr Float16::operator float() const {
       std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24f);
   const std::uint32_t infinity_or_nan =
       0x7f800000u | shifted |
-      internal::Select(magnitude > 0x7c00, 0x400000u, 0u);
-  std::uint32_t result = internal::Select(magnitude < 0x400, subnormal, normal);
-  result = internal::Select(magnitude >= 0x7c00, infinity_or_nan, result);
+      internal::SelectBits(magnitude > 0x7c00, 0x400000u, 0u);
+  std::uint32_t result =
+      internal::SelectBits(magnitude < 0x400, subnormal, normal);
+  result = internal::SelectBits(magnitude >= 0x7c00, infinity_or_nan, result);
   return std::bit_cast<float>(sign | result);
 }
 
@@ -113,7 +114,7 @@ constexpr BFloat16::BFloat16(float value) {
   const std::uint32_t nan = (all >> 16) | 0x40u;
   const std::int32_t magnitude = static_cast<std::int32_t>(all & 0x7fffffffu);
   bits = static_cast<std::uint16_t>(
-      internal::Select(magnitude > 0x7f800000, nan, rounded));
+      internal::SelectBits(magnitude > 0x7f800000, nan, rounded));
 }
 
 constexpr BFloat16 BFloat16::FromBits(std::uint16_t bits) {

@@ -22,6 +22,7 @@
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
+#include "shoal/base/dialect.h"
 
 namespace shoal::internal {
 

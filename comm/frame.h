@@ -25,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "shoal/base/dialect.h"
 
 namespace shoal::internal {
 

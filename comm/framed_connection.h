@@ -24,6 +24,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "shoal/base/dialect.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/frame.h"
 

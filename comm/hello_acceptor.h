@@ -28,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "shoal/base/dialect.h"
 #include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/frame.h"

@@ -66,6 +66,12 @@ class SharedFate {
 
   absl::Status FailAfterTimeout(int rank, const OperationReport& report,
                                 absl::Duration timeout) {
+    const std::string other = OtherCall(rank, report);
+    if (!other.empty()) {
+      return Fail(absl::FailedPreconditionError(absl::StrCat(
+          other, " where rank ", rank, " called ", report.operation,
+          "; all ranks must make the same calls in the same order")));
+    }
     return Fail(absl::DeadlineExceededError(absl::StrCat(
         "rank ", rank, ": ", report.operation, " is not done after ",
         absl::FormatDuration(timeout), ": ", Culprit(rank, report),
@@ -122,6 +128,26 @@ class SharedFate {
     if (report.awaiting.empty()) return "no rank is awaited";
     const int peer = report.awaiting.front();
     return absl::StrCat("rank ", peer, " is awaited", Doing(ranks_[peer]));
+  }
+
+  // A rank that is in another collective at the same place in the order, and
+  // its call; empty: none.
+  std::string OtherCall(int rank, const OperationReport& report) const {
+    if (!report.collective) return "";
+    MutexLock lock(&mutex_);
+    for (int other = 0; other < static_cast<int>(ranks_.size()); ++other) {
+      const RankState& state = ranks_[other];
+      if (other == rank || !state.in_operation || !IsCollective(state.call) ||
+          state.entered != report.entered) {
+        continue;
+      }
+      const std::string operation =
+          absl::StrCat(state.call.ToString(), " #", state.sequence);
+      if (operation != report.operation) {
+        return absl::StrCat("rank ", other, " called ", operation);
+      }
+    }
+    return "";
   }
 
   static std::string Doing(const RankState& state) {

@@ -128,6 +128,21 @@ TEST(InProcessDomainTest, AMessagesTimeoutSaysWhatTheOtherRankDoes) {
                        HasSubstr("rank 2 is awaited, in AllReduce")));
 }
 
+TEST(InProcessDomainTest, ATimeoutInDifferentCallsIsAMismatch) {
+  const auto domains = MakeInProcessDomains(3);
+  Call other = AllReduceCall();
+  other.signature.kind = CallKind::kBarrier;
+  domains[0]->Enter(5, AllReduceCall());
+  domains[1]->Enter(5, other);
+  domains[2]->Enter(5, AllReduceCall());
+  EXPECT_THAT(
+      domains[0]->FailAfterTimeout(LateReport(5), absl::Seconds(1)),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("rank 1 called Barrier(ring) #5"),
+                     HasSubstr("rank 0 called AllReduce(f32 x 10, sum, ring) "
+                               "#5"))));
+}
+
 TEST(InProcessDomainTest, ARankThatLeftIsNotBehind) {
   const auto domains = MakeInProcessDomains(3);
   domains[1]->BeginClose();

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "absl/types/span.h"
+#include "shoal/base/dialect.h"
 
 namespace shoal::internal {
 

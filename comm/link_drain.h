@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "shoal/base/dialect.h"
 #include "shoal/comm/link.h"
 
 namespace shoal::internal {

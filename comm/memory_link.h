@@ -26,6 +26,7 @@
 #include <utility>
 
 #include "absl/types/span.h"
+#include "shoal/base/dialect.h"
 #include "shoal/comm/link.h"
 
 namespace shoal::internal {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "shoal/base/dialect.h"
 #include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/bootstrap_message.h"
 #include "shoal/comm/dialer.h"

@@ -134,7 +134,6 @@ bool MessageReceiver::Read(Link* link, std::size_t limit,
   const LinkResult result =
       link->TryRead(absl::Span<const struct iovec>(pieces, used));
   if (result.state == LinkState::kEnded) {
-    ended_ = true;
     *fault =
         PeerLost(rank_, peer_, operations->at(queue_.front().slot).ToString(),
                  link->end_reason());
@@ -243,7 +242,6 @@ bool MessageReceiver::ReadHeaderAhead(Link* link,
     const LinkResult result =
         link->TryRead(absl::Span<const struct iovec>(&piece, 1));
     if (result.state == LinkState::kEnded) {
-      ended_ = true;
       *fault = PeerLost(rank_, peer_, sending.ToString(), link->end_reason());
       return true;
     }
@@ -271,7 +269,7 @@ bool MessageReceiver::ReadHeaderAhead(Link* link,
 
 void MessageReceiver::AppendState(std::string* state) const {
   absl::StrAppend(state, "r", queue_.size(), ",", header_read_, ",",
-                  header_checked_, ",", payload_read_, ",", ended_, ",");
+                  header_checked_, ",", payload_read_, ",");
   state->append(reinterpret_cast<const char*>(header_.data()), header_read_);
   state->append(staging_.data() + staged_begin_, staged_end_ - staged_begin_);
   absl::StrAppend(state, ";");

@@ -51,13 +51,10 @@ class MessageReceiver {
   bool Read(Link* link, std::size_t limit, OperationTable* operations,
             EngineFault* fault);
 
-  // Processes what has been read before and was held back by dependencies.
-  bool Process(OperationTable* operations, EngineFault* fault);
-
-  // Whether the header of a message may be read for which no operation waits
-  // yet: it is not there, and the link has not ended.
+  // Whether there is a header to be read of a message for which no operation
+  // waits yet.
   bool WantsHeaderAhead() const {
-    return queue_.empty() && header_read_ < kMessageHeaderSize && !ended_;
+    return queue_.empty() && header_read_ < kMessageHeaderSize;
   }
 
   // Reads such a header, and no payload. For a link on which this rank is
@@ -77,6 +74,8 @@ class MessageReceiver {
   struct iovec Room(OperationTable* operations, std::size_t limit);
   std::size_t RoomBytes(const OperationTable& operations) const;
 
+  // Processes what has been read, as far as dependencies allow.
+  bool Process(OperationTable* operations, EngineFault* fault);
   bool CheckHeader(const OperationTable& operations, EngineFault* fault);
   bool ReduceStaged(OperationTable* operations);
   void CompleteMessage(OperationTable* operations);
@@ -84,7 +83,6 @@ class MessageReceiver {
   int rank_;
   int peer_;
   std::size_t slice_bytes_;
-  bool ended_ = false;
   RingQueue<QueuedStep> queue_;
   // Of the first in the queue, or of one that no operation waits for yet.
   std::array<std::uint8_t, kMessageHeaderSize> header_ = {};

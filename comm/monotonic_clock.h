@@ -11,6 +11,7 @@
 #include <chrono>
 
 #include "absl/time/time.h"
+#include "shoal/base/dialect.h"
 
 namespace shoal::internal {
 

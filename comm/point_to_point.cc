@@ -74,8 +74,7 @@ struct PointToPoint::Impl {
   bool stopped() const { return !failure.ok() || !fault.ok(); }
   bool Progress();
 
-  // Calls `visit` with each operation that is not done, the oldest first within
-  // one slot's reuse; order is that of the slots.
+  // Calls `visit` with each operation that is not done.
   template <typename Visit>
   void ForEachUnfinished(Visit visit) const {
     for (const auto& operation : table.slots()) {
@@ -105,10 +104,11 @@ void PointToPoint::SetIncoming(int peer, Link* link) {
   impl_->peers[peer].incoming.SetLink(link);
 }
 
-int PointToPoint::PeerWithoutOutgoing() const {
+int PointToPoint::PeerWithoutOutgoing(int first) const {
   if (impl_->stopped()) return -1;
-  for (std::size_t peer = 0; peer < impl_->peers.size(); ++peer) {
-    if (impl_->peers[peer].outgoing.NeedsLink()) return static_cast<int>(peer);
+  const int size = static_cast<int>(impl_->peers.size());
+  for (int peer = first; peer < size; ++peer) {
+    if (impl_->peers[peer].outgoing.NeedsLink()) return peer;
   }
   return -1;
 }

@@ -73,9 +73,9 @@ class PointToPoint {
   void SetOutgoing(int peer, Link* link);
   void SetIncoming(int peer, Link* link);
 
-  // The lowest rank to which something has to be sent and no link was given;
-  // -1: none.
-  int PeerWithoutOutgoing() const;
+  // The lowest rank, from `first` on, to which something has to be sent and no
+  // link was given; -1: none.
+  int PeerWithoutOutgoing(int first = 0) const;
 
   // Accepts an operation and makes no progress yet, except that a Recv takes at
   // once what has already arrived. The call's memory must stay valid, and a

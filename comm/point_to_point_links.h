@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "shoal/base/dialect.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/waker.h"
 

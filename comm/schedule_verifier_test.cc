@@ -339,6 +339,23 @@ TEST(ScheduleVerifierTest, FindsADeadlockThatNeedsAFullLink) {
                          "element 3; rank 1 step 0 at element 3")));
 }
 
+// Empty messages take room as well.
+TEST(ScheduleVerifierTest, FindsADeadlockOfHeadersOnAFullLink) {
+  Subject broken =
+      Build(CallKind::kBarrier, Algorithm::kDissemination, 0, 2, false);
+  for (Schedule& schedule : broken.schedules) {
+    const Step send = schedule.steps[0];
+    Step receive = schedule.steps[1];
+    receive.after = 1;
+    schedule.steps = {send, send, receive, receive};
+  }
+  SHOAL_EXPECT_OK(broken.Verify({2, kUnlimitedLink}));
+  EXPECT_THAT(broken.Verify({1}),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("deadlock with links of 1 items: rank 0 step "
+                                 "1 at element 0")));
+}
+
 TEST(ScheduleVerifierTest, FindsABarrierThatLetsRanksThrough) {
   for (const int world_size : {4, 5, 8, 13, 16}) {
     const Subject subject = Build(CallKind::kBarrier, Algorithm::kDissemination,

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "shoal/base/dialect.h"
 
 namespace boost {
 namespace asio {

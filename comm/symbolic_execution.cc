@@ -309,8 +309,9 @@ absl::Status SymbolicExecution::Take(RankState* rank, std::int32_t step,
   return absl::OkStatus();
 }
 
-// What holds when the step is complete in every order of events: what held
-// before it could begin, and for a receive what the sender knew.
+// What holds in every order of events when the step is complete: what held at
+// the end of the step that it comes after, and for a receive what the sender
+// knew.
 void SymbolicExecution::Complete(RankState* rank, std::int32_t step,
                                  const Channel* channel) {
   StepState& state = rank->steps[step];
@@ -323,17 +324,11 @@ void SymbolicExecution::Complete(RankState* rank, std::int32_t step,
       if (other.known[r]) state.known[r] = true;
     }
   };
-  const std::int32_t after = rank->schedule->steps[step].after;
-  if (after >= 0) learn(rank->steps[after]);
-  if (channel == nullptr) return;
-  const bool sends = rank->schedule->steps[step].kind == StepKind::kSend;
-  const std::size_t position =
-      sends ? channel->next_send : channel->next_receive;
-  if (position > 0) {
-    learn(rank->steps[sends ? channel->sends[position - 1]
-                            : channel->receives[position - 1]]);
+  const Step& definition = rank->schedule->steps[step];
+  if (definition.after >= 0) learn(rank->steps[definition.after]);
+  if (definition.kind == StepKind::kReceive) {
+    learn(ranks_[channel->from].steps[channel->sends[channel->next_receive]]);
   }
-  if (!sends) learn(ranks_[channel->from].steps[channel->sends[position]]);
 }
 
 std::vector<bool> SymbolicExecution::KnownToHaveEntered(int rank) const {

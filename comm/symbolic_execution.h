@@ -71,8 +71,9 @@ class SymbolicExecution {
     return ranks_[rank].memory[address];
   }
 
-  // The ranks that are certain to have entered the collective before `rank`
-  // has completed all its steps, in every order of events.
+  // The ranks that are certain to have entered a barrier before `rank` has
+  // completed all its steps, in every order of events, as `after` and the
+  // messages show.
   std::vector<bool> KnownToHaveEntered(int rank) const;
 
  private:

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "shoal/base/dialect.h"
 
 namespace shoal::internal {
 

@@ -17,6 +17,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "shoal/base/dialect.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/link.h"
 

@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "shoal/base/dialect.h"
 
 namespace shoal::internal {
 

@@ -24,16 +24,21 @@ absl::StatusOr<LocalWorld> StartLocalWorld(const LocalWorldOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a world has at least one rank, not ", options.world_size));
   }
-  SHOAL_ASSIGN_OR_RETURN(TcpListener listener,
-                         TcpListener::Bind("127.0.0.1:0"));
   LocalWorld world;
-  world.address = listener.address();
   world.job_id =
       absl::StrCat("local-", getpid(), "-", absl::GetCurrentTimeNanos());
   // Only rank 0 may keep the socket: with its death, connections are refused.
-  const int descriptor = std::move(listener).ReleaseDescriptor();
-  const auto close_descriptor =
-      absl::MakeCleanup([descriptor] { close(descriptor); });
+  // A single rank has nobody to listen for.
+  int descriptor = -1;
+  const auto close_descriptor = absl::MakeCleanup([&descriptor] {
+    if (descriptor >= 0) close(descriptor);
+  });
+  if (options.world_size > 1) {
+    SHOAL_ASSIGN_OR_RETURN(TcpListener listener,
+                           TcpListener::Bind("127.0.0.1:0"));
+    world.address = listener.address();
+    descriptor = std::move(listener).ReleaseDescriptor();
+  }
 
   std::vector<ChildCommand> commands(options.world_size);
   for (int rank = 0; rank < options.world_size; ++rank) {
@@ -44,8 +49,9 @@ absl::StatusOr<LocalWorld> StartLocalWorld(const LocalWorldOptions& options) {
         command.environment.end(),
         {{"SHOAL_RANK", absl::StrCat(rank)},
          {"SHOAL_WORLD_SIZE", absl::StrCat(options.world_size)},
-         {"SHOAL_ADDRESS", world.address},
          {"SHOAL_JOB_ID", world.job_id}});
+    if (descriptor < 0) continue;
+    command.environment.emplace_back("SHOAL_ADDRESS", world.address);
     if (rank == 0) {
       command.environment.emplace_back("SHOAL_LISTEN_FD",
                                        absl::StrCat(descriptor));

@@ -32,7 +32,7 @@ struct LocalWorldOptions {
 struct LocalWorld {
   // Child r is rank r.
   std::unique_ptr<ChildProcesses> ranks;
-  std::string address;  // rank 0's
+  std::string address;  // rank 0's; empty for a world of one
   std::string job_id;   // differs from that of any other world
 };
 

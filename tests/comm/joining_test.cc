@@ -153,10 +153,11 @@ SHOAL_RANK_BODY(Descriptors) {
                            context.Join());
     SHOAL_RETURN_IF_ERROR(CheckSum(communicator.get()));
     // Links for messages are opened at first use.
-    char byte = 0;
+    const std::uint8_t out = 0;
+    std::uint8_t in = 0;
     SHOAL_RETURN_IF_ERROR(communicator->SendRecv(
-        {&byte, 1, DType::kU8}, (context.rank + 1) % context.world_size,
-        {&byte, 1, DType::kU8},
+        {&out, 1, DType::kU8}, (context.rank + 1) % context.world_size,
+        {&in, 1, DType::kU8},
         (context.rank + context.world_size - 1) % context.world_size));
     int own = 0;
     for (const int descriptor : OpenDescriptors()) {

@@ -205,6 +205,12 @@ class ChecksTest(unittest.TestCase):
             {"WORKSPACE": SOUND["WORKSPACE"] + 'local_repository(name = "z")\n'},
             "WORKSPACE", "local_repository")
 
+    def test_repository_in_its_short_form(self):
+        self.lists(
+            {"base/BUILD.bazel": SOUND["base/BUILD.bazel"]
+                                 + 'filegroup(name = "x", srcs = ["@short"])\n'},
+            "@short", "neither list")
+
     def test_repository_that_no_list_has(self):
         self.lists(
             {"base/BUILD.bazel": SOUND["base/BUILD.bazel"]

@@ -83,7 +83,8 @@ def used_repositories(tree):
     for path in tree.own("BUILD.bazel", ".bzl"):
         if path == "deps.bzl":  # Its usage text names @shoal.
             continue
-        for name in re.findall(r'"@([\w.~-]+)//', tree.read(path)):
+        # Also the short form of "@name//:name".
+        for name in re.findall(r'"@([\w.~-]+)(?://|")', tree.read(path)):
             used.setdefault(name, path)
     return used
 

@@ -23,7 +23,7 @@ if [ -z "$(path_from //comm/...)" ]; then
 fi
 
 failed=0
-for package in base partition tensor layers; do
+for package in base process partition tensor layers; do
   [ -d "$package" ] || continue
   path=$(path_from "//$package/...")
   if [ -n "$path" ]; then

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program ring_demo, from outside: what it prints, how it exits, and that
+// it leaves nothing behind. Its path is the first argument.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/struct.pb.h"
+#include "google/protobuf/util/json_util.h"
+#include "gtest/gtest.h"
+#include "shoal/base/status_matchers.h"
+#include "shoal/base/stopwatch.h"
+#include "shoal/comm/tcp_listener.h"
+#include "shoal/process/child_processes.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+
+// Far more than anything here takes: ends what would hang.
+constexpr absl::Duration kLimit = absl::Minutes(3);
+
+// Of a run that would still go on for a long time: every rank applies a million
+// layers.
+constexpr char kLongRun[] = "--layers=1000000";
+
+const char* program_path = nullptr;
+
+// By this variable all processes of a run are found, whoever their parent is.
+constexpr char kMarker[] = "SHOAL_RING_DEMO_TEST_RUN";
+
+// One run of the program, or a few ranks of it.
+class Demo {
+ public:
+  explicit Demo(const std::vector<std::vector<std::string>>& arguments,
+                int descriptor_of_first = -1) {
+    static int runs = 0;
+    marker_ = absl::StrCat(getpid(), "-", ++runs);
+    std::vector<ChildCommand> commands;
+    for (const auto& flags : arguments) {
+      ChildCommand command;
+      command.program = program_path;
+      command.arguments = {"ring_demo"};
+      command.arguments.insert(command.arguments.end(), flags.begin(),
+                               flags.end());
+      command.environment = {{kMarker, marker_}};
+      if (commands.empty() && descriptor_of_first >= 0) {
+        command.environment.emplace_back("SHOAL_LISTEN_FD",
+                                         absl::StrCat(descriptor_of_first));
+        command.inherited_descriptors = {descriptor_of_first};
+      }
+      commands.push_back(command);
+    }
+    auto processes = ChildProcesses::Start(commands);
+    EXPECT_THAT(processes, IsOk());
+    processes_ = *std::move(processes);
+  }
+
+  // Whether all have ended within the limit.
+  bool ToTheEnd() {
+    while (processes_->running() > 0 && stopwatch_.Elapsed() < kLimit) {
+      processes_->Step(absl::Seconds(1));
+    }
+    return processes_->running() == 0;
+  }
+
+  // Whether the first has printed a line that starts with `text`.
+  bool UntilPrinted(const std::string& text) {
+    while (!absl::StrContains(output(), text)) {
+      if (!processes_->is_running(0) || stopwatch_.Elapsed() > kLimit) {
+        return false;
+      }
+      processes_->Step(absl::Seconds(1));
+    }
+    return true;
+  }
+
+  // The processes of this run that are there now.
+  std::vector<pid_t> Alive() const {
+    const std::string wanted = absl::StrCat(kMarker, "=", marker_);
+    std::vector<pid_t> alive;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      pid_t pid;
+      if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
+      // Nothing can be read of a process that has ended, reaped or not.
+      std::ifstream file(entry.path() / "environ");
+      const std::string environment(std::istreambuf_iterator<char>(file), {});
+      for (absl::string_view variable : absl::StrSplit(environment, '\0')) {
+        if (variable == wanted) alive.push_back(pid);
+      }
+    }
+    return alive;
+  }
+
+  // Whether all of them are gone soon. The program promises two seconds; a
+  // machine with other things to do gets more.
+  bool AllGone() const {
+    const Stopwatch stopwatch;
+    while (!Alive().empty()) {
+      if (stopwatch.Elapsed() > absl::Seconds(20)) return false;
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    return true;
+  }
+
+  // The pid that the table of ranks shows.
+  pid_t PidOfRank(int rank) {
+    const std::vector<std::string> lines = absl::StrSplit(output(), '\n');
+    for (const std::string& line : lines) {
+      const std::vector<std::string> cells =
+          absl::StrSplit(line, ' ', absl::SkipEmpty());
+      pid_t pid;
+      if (cells.size() >= 5 && cells[0] == absl::StrCat(rank) &&
+          absl::SimpleAtoi(cells[2], &pid)) {
+        return pid;
+      }
+    }
+    ADD_FAILURE() << "no rank " << rank << " in " << output();
+    return 0;
+  }
+
+  std::string LastLine(int process = 0) {
+    std::vector<std::string> lines =
+        absl::StrSplit(processes_->output(process), '\n');
+    // The last line ends in a line feed.
+    EXPECT_EQ(lines.back(), "");
+    return lines.size() < 2 ? "" : lines[lines.size() - 2];
+  }
+
+  std::string& output() { return processes_->output(0); }
+  std::string& errors() { return processes_->error_output(0); }
+  const ChildExit& exit(int process = 0) { return processes_->exit(process); }
+  void Signal(int signal) { kill(processes_->pid(0), signal); }
+
+ private:
+  std::string marker_;
+  const Stopwatch stopwatch_;
+  std::unique_ptr<ChildProcesses> processes_;
+};
+
+std::string FileText(const std::string& path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// The document, by another's parser.
+google::protobuf::Struct ParseJson(const std::string& text) {
+  google::protobuf::Struct document;
+  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(text, &document).ok())
+      << text;
+  return document;
+}
+
+class RingDemoTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(RingDemoTest, ShowsAWorldThatIsRight) {
+  const int world = GetParam();
+  const std::string json =
+      absl::StrCat(testing::TempDir(), "/figures-", world, ".json");
+  Demo run({{"--world", absl::StrCat(world), "--max_bytes=64KiB", "--layers=10",
+             absl::StrCat("--json=", json)}});
+  ASSERT_TRUE(run.ToTheEnd());
+  EXPECT_TRUE(run.exit().ok()) << run.exit().ToString() << run.output();
+  EXPECT_EQ(run.LastLine(), "ring_demo: OK");
+  EXPECT_THAT(run.errors(), IsEmpty());
+  EXPECT_TRUE(run.AllGone());
+  EXPECT_THAT(run.output(),
+              AllOf(HasSubstr("Who owns what: 10 layers"),
+                    HasSubstr("64 KiB      16384"), HasSubstr("all-gather")));
+  // Each line of the sweep ends in the number of wrong elements.
+  EXPECT_THAT(run.output(), ContainsRegex("64 KiB +16384 .* 0\n"));
+  for (int rank = 0; rank < world; ++rank) run.PidOfRank(rank);
+
+  const auto document = ParseJson(FileText(json));
+  const auto& fields = document.fields();
+  EXPECT_TRUE(fields.at("ok").bool_value());
+  EXPECT_EQ(fields.at("world_size").number_value(), world);
+  EXPECT_EQ(fields.at("ranks").list_value().values_size(), world);
+  EXPECT_EQ(fields.at("all_reduces").list_value().values_size(), 8);
+  for (const auto& value : fields.at("all_reduces").list_value().values()) {
+    const auto& figures = value.struct_value().fields();
+    EXPECT_EQ(figures.at("wrong_elements").number_value(), 0);
+    EXPECT_GT(figures.at("median_seconds").number_value(), 0);
+    EXPECT_GE(figures.at("repetitions").number_value(), 1);
+  }
+  EXPECT_EQ(fields.at("pipeline")
+                .struct_value()
+                .fields()
+                .at("stages")
+                .list_value()
+                .values_size(),
+            world);
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, RingDemoTest, ::testing::Range(1, 9));
+
+TEST(RingDemoFlagsTest, HelpIsNoError) {
+  Demo run({{"--help"}});
+  ASSERT_TRUE(run.ToTheEnd());
+  EXPECT_TRUE(run.exit().ok());
+  EXPECT_THAT(run.output(), HasSubstr("--max_bytes"));
+  EXPECT_THAT(run.errors(), IsEmpty());
+}
+
+TEST(RingDemoFlagsTest, BadOnesGetOneLine) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"--world=0"},
+      {"--world", "65"},
+      {"--world"},
+      {"--layers=none"},
+      {"--max_bytes=1T"},
+      {"--colour"},
+      {"4"},
+      {"--rank=0"},
+      {"--rank=2", "--world_size=2", "--address=127.0.0.1:1"},
+      {"--rank=x"},
+      {"--world=2", "--rank=0", "--world_size=2", "--address=127.0.0.1:1"},
+      {"--json=/nowhere/figures.json"}};
+  for (const std::vector<std::string>& arguments : cases) {
+    Demo run({arguments});
+    ASSERT_TRUE(run.ToTheEnd());
+    const std::string flag = arguments[0];
+    EXPECT_EQ(run.exit().ToString(), "exited with code 2") << flag;
+    EXPECT_THAT(run.output(), IsEmpty()) << flag;
+    EXPECT_THAT(run.errors(), MatchesRegex("ring_demo: [^\n]+\n")) << flag;
+  }
+}
+
+TEST(RingDemoJoinTest, RanksMayBeStartedByHand) {
+  SHOAL_ASSERT_OK_AND_ASSIGN(TcpListener listener,
+                             TcpListener::Bind("127.0.0.1:0"));
+  const std::string address = absl::StrCat("--address=", listener.address());
+  const int descriptor = std::move(listener).ReleaseDescriptor();
+  std::vector<std::vector<std::string>> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back({absl::StrCat("--rank=", rank), "--world_size=3", address,
+                     "--max_bytes=1K"});
+  }
+  Demo run(ranks, descriptor);
+  close(descriptor);
+  ASSERT_TRUE(run.ToTheEnd());
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_TRUE(run.exit(rank).ok()) << run.exit(rank).ToString();
+    EXPECT_EQ(run.LastLine(rank), "ring_demo: OK");
+  }
+  EXPECT_THAT(run.output(), HasSubstr("on 3 ranks"));
+}
+
+class RingDemoDeathTest : public ::testing::Test {
+ protected:
+  // A run in the middle of its work.
+  RingDemoDeathTest() : run_({{"--world=4", "--max_bytes=1K", kLongRun}}) {
+    EXPECT_TRUE(run_.UntilPrinted(" 1 KiB "));
+    EXPECT_EQ(run_.Alive().size(), 5);  // with the launcher
+  }
+
+  Demo run_;
+};
+
+TEST_F(RingDemoDeathTest, AKilledRankIsNamed) {
+  const pid_t pid = run_.PidOfRank(2);
+  kill(pid, SIGKILL);
+  ASSERT_TRUE(run_.ToTheEnd());
+  EXPECT_EQ(run_.exit().ToString(), "exited with code 1");
+  EXPECT_EQ(run_.LastLine(),
+            absl::StrCat("ring_demo: FAILED: rank 2 (pid ", pid,
+                         ") was killed by signal 9 (SIGKILL)"));
+  // Rank 1 waits for rank 2's activations.
+  EXPECT_THAT(run_.errors(), HasSubstr("UNAVAILABLE"));
+  EXPECT_TRUE(run_.AllGone());
+}
+
+TEST_F(RingDemoDeathTest, NothingOutlivesTheLauncher) {
+  run_.Signal(SIGKILL);
+  ASSERT_TRUE(run_.ToTheEnd());
+  EXPECT_EQ(run_.exit().signal, SIGKILL);
+  EXPECT_TRUE(run_.AllGone());
+}
+
+TEST_F(RingDemoDeathTest, AnInterruptEndsEverything) {
+  run_.Signal(SIGINT);
+  ASSERT_TRUE(run_.ToTheEnd());
+  EXPECT_EQ(run_.exit().ToString(), "exited with code 130");
+  EXPECT_EQ(run_.LastLine(),
+            "ring_demo: FAILED: interrupted by signal 2 (SIGINT)");
+  EXPECT_THAT(run_.errors(), IsEmpty());
+  EXPECT_TRUE(run_.AllGone());
+}
+
+TEST_F(RingDemoDeathTest, SoDoesARequestToTerminate) {
+  run_.Signal(SIGTERM);
+  ASSERT_TRUE(run_.ToTheEnd());
+  EXPECT_EQ(run_.exit().ToString(), "exited with code 143");
+  EXPECT_THAT(run_.LastLine(), HasSubstr("SIGTERM"));
+  EXPECT_TRUE(run_.AllGone());
+}
+
+}  // namespace
+}  // namespace shoal
+
+int main(int argc, char** argv) {
+  testing::InitGoogleMock(&argc, argv);
+  if (argc < 2) {
+    std::cerr << "usage: " << argv[0] << " PATH_OF_RING_DEMO" << std::endl;
+    return 2;
+  }
+  shoal::program_path = argv[1];
+  return RUN_ALL_TESTS();
+}
