@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -225,7 +226,7 @@ TEST_F(TcpJobTest, ATimeoutNamesTheRankThatIsBehind) {
   report.entered = 7;
   report.last_completed = 6;
   report.in_operation = true;
-  report.operation = "Barrier #7";
+  report.operation = absl::StrCat(call.ToString(), " #7");
   EXPECT_THAT(jobs_[2]->FailAfterTimeout(report, absl::Seconds(2)),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        AllOf(HasSubstr("rank 1"), HasSubstr("alive"),
