@@ -54,8 +54,7 @@ std::shared_ptr<Dialer> Dialer::Start(asio::io_context* loop, Resolver resolver,
 
 Dialer::Dialer(asio::io_context* loop, Resolver resolver,
                ConnectedHandler handler)
-    : loop_(loop),
-      resolver_(std::move(resolver)),
+    : resolver_(std::move(resolver)),
       handler_(std::move(handler)),
       socket_(*loop),
       attempt_timer_(*loop),

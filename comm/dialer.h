@@ -62,7 +62,6 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   void OnAttemptTimeout();
   void CloseSocket();
 
-  boost::asio::io_context* const loop_;
   Resolver resolver_;
   ConnectedHandler handler_;
   boost::asio::ip::tcp::socket socket_;
