@@ -348,6 +348,17 @@ TEST_F(ControlPlaneTest, ADeathSaysWhatThisRankWasDoing) {
                         "#17"));
 }
 
+TEST_F(ControlPlaneTest, ARankThatIsLeavingIsNotSilent) {
+  plane_.OnMessage(1, Goodbye());
+  plane_.OnOperationTimeout(Report(17, {2}), absl::Seconds(2), kStart);
+  const std::uint64_t query = TakeAll()[0].second.query;
+  Answer(2, Report(17, {0}), query);
+  Answer(3, Report(17, {0}), query);
+  EXPECT_FALSE(plane_.failed());
+  plane_.Tick(kStart + kWindow);
+  EXPECT_EQ(plane_.culprit(), 2);
+}
+
 TEST_F(ControlPlaneTest, RanksThatLeftNeedNotAnswer) {
   for (const int peer : {1, 2}) {
     plane_.OnMessage(peer, Goodbye());

@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/attributes.h"
@@ -98,7 +100,13 @@ class PointToPointTest : public testing::Test {
     receiver().Progress();
   }
 
+  // A message whose memory outlives every operation.
+  TestMessage& Keep(TestMessage message) {
+    return kept_.emplace_back(std::move(message));
+  }
+
   PointToPointWorld world_;
+  std::deque<TestMessage> kept_;
 };
 
 TEST_F(PointToPointTest, SmallSendIsOneWriteAndItsRecvOneRead) {
@@ -230,7 +238,7 @@ TEST_F(PointToPointTest, BeyondTheCreditMessagesAreAnnounced) {
 
 TEST_F(PointToPointTest, EmptyMessagesUseCreditToo) {
   for (int i = 0; i < 100; ++i) {
-    sender().StartSend(Bytes(1, 0, 0).SendCall());
+    sender().StartSend(Keep(Bytes(1, 0, 0)).SendCall());
     Run();
     EXPECT_LE(receiver().unexpected_bytes(0), kOptions.credit_bytes);
   }
@@ -238,7 +246,7 @@ TEST_F(PointToPointTest, EmptyMessagesUseCreditToo) {
             kOptions.credit_bytes / kMessageHeaderSize * kMessageHeaderSize);
   std::vector<PointToPoint::OperationId> receives;
   for (int i = 0; i < 100; ++i) {
-    receives.push_back(receiver().StartRecv(Bytes(0, 0, 0).RecvCall()));
+    receives.push_back(receiver().StartRecv(Keep(Bytes(0, 0, 0)).RecvCall()));
   }
   Run();
   for (const auto id : receives) EXPECT_TRUE(receiver().IsDone(id));
@@ -373,7 +381,7 @@ TEST_F(PointToPointTest, TooManyAnnouncementsAreCorrupt) {
 }
 
 TEST_F(PointToPointTest, AnAnnouncedMessageOfAnotherLengthIsCorrupt) {
-  receiver().StartRecv(Bytes(0, 0, kLarge).RecvCall());
+  receiver().StartRecv(Keep(Bytes(0, 0, kLarge)).RecvCall());
   Inject(Encode(Header(MessageKind::kAnnounce, 1, kLarge)));
   Inject(Encode(Header(MessageKind::kRendezvous, 1, kLarge + 1)));
   EXPECT_EQ(receiver().fault().kind, Kind::kCorrupt);
@@ -412,7 +420,8 @@ TEST_F(PointToPointTest, WrongAnswersAreCorrupt) {
   };
   for (const auto& [bytes, text] : cases) {
     PointToPointWorld world(2, kOptions);
-    const auto send = world.rank(0).StartSend(Bytes(1, 0, kLarge).SendCall());
+    const auto send =
+        world.rank(0).StartSend(Keep(Bytes(1, 0, kLarge)).SendCall());
     world.Connect(0, 1);
     world.rank(0).Progress();
     world.back(0, 1).bytes = bytes;
@@ -475,22 +484,48 @@ TEST_F(PointToPointTest, AnEndThatNobodyNeedsIsNoFault) {
 }
 
 TEST_F(PointToPointTest, ARecvOfAnAnnouncementWhoseSenderIsGoneIsAFault) {
-  sender().StartSend(Bytes(1, 0, kLarge).SendCall());
+  sender().StartSend(Keep(Bytes(1, 0, kLarge)).SendCall());
   Run();
   world_.Kill(0);
   Run();
   EXPECT_TRUE(receiver().fault().ok());
-  receiver().StartRecv(Bytes(0, 0, kLarge).RecvCall());
+  receiver().StartRecv(Keep(Bytes(0, 0, kLarge)).RecvCall());
   EXPECT_EQ(receiver().fault().kind, Kind::kPeerLost);
 }
 
 TEST_F(PointToPointTest, ASendToAReceiverThatHasShutDownIsAFault) {
   world_.Connect(0, 1);
-  sender().StartSend(Bytes(1, 0, kLarge).SendCall());
+  sender().StartSend(Keep(Bytes(1, 0, kLarge)).SendCall());
   Run();
   world_.receiver_end(0, 1).ShutdownWrite();
   Run();
   EXPECT_EQ(sender().fault().kind, Kind::kPeerLost);
+}
+
+TEST_F(PointToPointTest, AnAnnouncementAfterTheReceiversShutdownIsAFault) {
+  // So many small ones that the sender looks for credit, and finds the end.
+  for (int i = 0; i < 3; ++i) {
+    sender().StartSend(Keep(Bytes(1, 0, kEager)).SendCall());
+  }
+  Run();
+  world_.receiver_end(0, 1).ShutdownWrite();
+  sender().Progress();
+  EXPECT_TRUE(sender().fault().ok());
+  sender().StartSend(Keep(Bytes(1, 0, kLarge)).SendCall());
+  Run();
+  EXPECT_EQ(sender().fault().kind, Kind::kPeerLost);
+}
+
+TEST_F(PointToPointTest, ARequestThatCannotBeSentIsAFault) {
+  receiver().StartRecv(Keep(Bytes(0, 0, kEager)).RecvCall());
+  receiver().StartRecv(Keep(Bytes(0, 0, kLarge)).RecvCall());
+  world_.Connect(0, 1);
+  world_.back(0, 1).abandoned = true;
+  // Credit that cannot be given back is no fault.
+  Inject(Encode(Header(MessageKind::kEager, 1, kEager), kEager));
+  EXPECT_TRUE(receiver().fault().ok());
+  Inject(Encode(Header(MessageKind::kAnnounce, 2, kLarge)));
+  EXPECT_EQ(receiver().fault().kind, Kind::kPeerLost);
 }
 
 TEST_F(PointToPointTest, FailEndsEverythingAndTheFirstFailureStays) {
@@ -502,11 +537,11 @@ TEST_F(PointToPointTest, FailEndsEverythingAndTheFirstFailureStays) {
   EXPECT_TRUE(receiver().IsDone(receive));
   EXPECT_THAT(receiver().result(receive),
               StatusIs(absl::StatusCode::kAborted, "first"));
-  sender().StartSend(Bytes(1, 0, 5, 7).SendCall());
+  sender().StartSend(Keep(Bytes(1, 0, 5, 7)).SendCall());
   Run();
   EXPECT_FALSE(receiver().Progress());
   EXPECT_TRUE(before.Equals(received)) << "written after the failure";
-  const auto later = receiver().StartSend(Bytes(0, 0, 5).SendCall());
+  const auto later = receiver().StartSend(Keep(Bytes(0, 0, 5)).SendCall());
   EXPECT_TRUE(receiver().IsDone(later));
   EXPECT_THAT(receiver().result(later),
               StatusIs(absl::StatusCode::kAborted, "first"));
@@ -514,11 +549,11 @@ TEST_F(PointToPointTest, FailEndsEverythingAndTheFirstFailureStays) {
 }
 
 TEST_F(PointToPointTest, TheDriversReasonReplacesTheFaults) {
-  receiver().StartRecv(Bytes(0, 0, 5).RecvCall());
+  receiver().StartRecv(Keep(Bytes(0, 0, 5)).RecvCall());
   world_.Connect(0, 1);
   world_.Kill(0);
   Run();
-  const auto late = receiver().StartRecv(Bytes(0, 0, 5).RecvCall());
+  const auto late = receiver().StartRecv(Keep(Bytes(0, 0, 5)).RecvCall());
   EXPECT_THAT(receiver().result(late),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("lost")));
   receiver().Fail(absl::UnavailableError("rank 0 died"));
@@ -527,11 +562,11 @@ TEST_F(PointToPointTest, TheDriversReasonReplacesTheFaults) {
 }
 
 TEST_F(PointToPointTest, IdsAreNotUsedTwice) {
-  const auto first = sender().StartSend(Bytes(1, 0, 1).SendCall());
+  const auto first = sender().StartSend(Keep(Bytes(1, 0, 1)).SendCall());
   Run();
   EXPECT_TRUE(sender().IsDone(first));
   sender().Forget(first);
-  const auto second = sender().StartSend(Bytes(1, 0, 1).SendCall());
+  const auto second = sender().StartSend(Keep(Bytes(1, 0, 1)).SendCall());
   EXPECT_NE(first, second);
   EXPECT_NE(first, 0u);
   EXPECT_THAT(sender().result(first), StatusIs(absl::StatusCode::kInternal));
