@@ -76,6 +76,12 @@ class EngineCommunicator final : public Communicator {
     std::uint64_t sequence = 0;
   };
 
+  // How long a call may take.
+  struct Limit {
+    absl::Duration timeout;  // as it was given
+    absl::Duration left;     // once links have been opened
+  };
+
   absl::Status Execute(absl::Span<const Call> calls,
                        const CallOptions& options) override;
   void DoAbort(const absl::Status& reason) override {
@@ -83,19 +89,21 @@ class EngineCommunicator final : public Communicator {
   }
 
   absl::StatusOr<Operation> StartCollective(const Call& call);
-  absl::StatusOr<Operation> StartMessage(const Call& call,
-                                         absl::Duration timeout);
+  absl::StatusOr<Operation> StartMessage(const Call& call, Limit* limit);
   absl::Status EnsureOutgoing(const Call& call, std::uint64_t sequence,
-                              absl::Duration timeout);
+                              Limit* limit);
   void AdoptIncoming();
 
   absl::Status Drive(absl::Span<const Operation> operations,
-                     absl::Duration timeout);
+                     const Limit& limit);
   bool Progress(bool with_messages);
   bool IsDone(const Operation& operation) const;
   bool AllDone(absl::Span<const Operation> operations) const;
   absl::Status Finish(absl::Span<const Operation> operations);
   const EngineFault& Fault() const;
+  // OnUnreachable, too, returns the job's error.
+  absl::Status OnUnreachable(const Call& call, std::uint64_t sequence,
+                             const absl::Status& why, absl::Duration timeout);
   // These end both machines, and with them every operation, with the job's
   // error; the last one returns it.
   void OnFault(const EngineFault& fault, const Operation& operation);
@@ -172,15 +180,16 @@ absl::Status EngineCommunicator::Execute(absl::Span<const Call> calls,
   };
   if (options_.domain->failed()) return options_.domain->status();
 
-  const absl::Duration timeout =
-      options.timeout.value_or(options_.operation_timeout);
+  Limit limit;
+  limit.timeout = options.timeout.value_or(options_.operation_timeout);
+  limit.left = limit.timeout;
   Operation operations[2];
   for (std::size_t i = 0; i < calls.size(); ++i) {
     SHOAL_ASSIGN_OR_RETURN(operations[i], IsMessage(calls[i])
-                                              ? StartMessage(calls[i], timeout)
+                                              ? StartMessage(calls[i], &limit)
                                               : StartCollective(calls[i]));
   }
-  return Drive(absl::MakeConstSpan(operations, calls.size()), timeout);
+  return Drive(absl::MakeConstSpan(operations, calls.size()), limit);
 }
 
 absl::StatusOr<EngineCommunicator::Operation>
@@ -196,33 +205,46 @@ EngineCommunicator::StartCollective(const Call& call) {
 }
 
 absl::StatusOr<EngineCommunicator::Operation> EngineCommunicator::StartMessage(
-    const Call& call, absl::Duration timeout) {
+    const Call& call, Limit* limit) {
   AdoptIncoming();
   const std::uint64_t sequence = ++messages_started_;
   if (call.signature.kind == CallKind::kRecv) {
     return Operation{call, /*message=*/true, messages_.StartRecv(call),
                      sequence};
   }
-  SHOAL_RETURN_IF_ERROR(EnsureOutgoing(call, sequence, timeout));
+  SHOAL_RETURN_IF_ERROR(EnsureOutgoing(call, sequence, limit));
   return Operation{call, /*message=*/true, messages_.StartSend(call), sequence};
 }
 
 absl::Status EngineCommunicator::EnsureOutgoing(const Call& call,
                                                 std::uint64_t sequence,
-                                                absl::Duration timeout) {
+                                                Limit* limit) {
   std::unique_ptr<Link>& link = outgoing_[call.peer];
   if (link != nullptr) return absl::OkStatus();
+  const Clock::time_point start = Clock::now();
+  options_.domain->Enter(sequence, call);
   absl::StatusOr<std::unique_ptr<Link>> opened =
-      options_.point_to_point_links->OpenOutgoing(call.peer, timeout);
+      options_.point_to_point_links->OpenOutgoing(call.peer, limit->left);
   if (opened.ok()) {
     link = *std::move(opened);
     messages_.SetOutgoing(call.peer, link.get());
+    limit->left -= absl::FromChrono(Clock::now() - start);
     return absl::OkStatus();
   }
+  const absl::Status status =
+      OnUnreachable(call, sequence, opened.status(), limit->timeout);
+  options_.domain->Leave(sequence, call, /*completed=*/false);
+  return status;
+}
+
+absl::Status EngineCommunicator::OnUnreachable(const Call& call,
+                                               std::uint64_t sequence,
+                                               const absl::Status& why,
+                                               absl::Duration timeout) {
   if (options_.domain->failed()) return FailWith(options_.domain->status());
-  const std::string operation = absl::StrCat(
-      call.ToString(), " #", sequence, " (", opened.status().message(), ")");
-  if (!absl::IsDeadlineExceeded(opened.status())) {
+  const std::string operation =
+      absl::StrCat(call.ToString(), " #", sequence, " (", why.message(), ")");
+  if (!absl::IsDeadlineExceeded(why)) {
     return FailWith(options_.domain->FailAfterLostLink(call.peer, operation));
   }
   OperationReport report;
@@ -245,7 +267,7 @@ void EngineCommunicator::AdoptIncoming() {
 
 // The waiting loop of every call.
 absl::Status EngineCommunicator::Drive(absl::Span<const Operation> operations,
-                                       absl::Duration timeout) {
+                                       const Limit& limit) {
   const Operation& first = operations[0];
   options_.domain->Enter(first.sequence, first.call);
   WaitStrategy wait(WaitStrategy::DefaultBounds(options_.cores_to_spare));
@@ -270,9 +292,9 @@ absl::Status EngineCommunicator::Drive(absl::Span<const Operation> operations,
     }
     const Clock::time_point now = Clock::now();
     if (deadline == Clock::time_point{}) {
-      deadline = now + ToClockDuration(timeout);
+      deadline = now + ToClockDuration(limit.left);
     } else if (now >= deadline) {
-      OnTimeout(operations, timeout);
+      OnTimeout(operations, limit.timeout);
       break;
     }
     if (wait.ShouldPark(now)) Park(deadline);
@@ -366,8 +388,12 @@ void EngineCommunicator::Park(Clock::time_point deadline) {
   Waker& waker = *options_.waker;
   waker.PrepareToPark();
   const absl::Cleanup unpark = [&waker] { waker.Unpark(); };
-  // What came before the waker was armed would not wake it.
-  if (options_.domain->failed() || Progress(/*with_messages=*/true)) return;
+  // What came before the waker was armed would not wake it, and a machine with
+  // a fault waits for nothing any more.
+  if (options_.domain->failed() || Progress(/*with_messages=*/true) ||
+      !Fault().ok()) {
+    return;
+  }
 
   interest_.clear();
   engine_.AppendInterest(&interest_);

@@ -6,6 +6,10 @@
 
 #include "shoal/comm/engine_communicator.h"
 
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -18,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
@@ -132,12 +137,66 @@ class NoLinks final : public PointToPointLinks {
   const absl::Status error_;
 };
 
+// Says that it is readable, has nothing to read, and ends after a while: at an
+// even or an odd number of tries.
+class EndingLink final : public Link {
+ public:
+  explicit EndingLink(int more_tries) : more_tries_(more_tries) {}
+  ~EndingLink() override { close(descriptor_); }
+
+  LinkResult TryWrite(absl::Span<const struct iovec> /*pieces*/) override {
+    return {LinkState::kWouldBlock, 0};
+  }
+  LinkResult TryRead(absl::Span<const struct iovec> /*pieces*/) override {
+    if (absl::Now() < ends_ || more_tries_-- > 0) {
+      return {LinkState::kWouldBlock, 0};
+    }
+    return {LinkState::kEnded, 0};
+  }
+  void ShutdownWrite() override {}
+  int descriptor() const override { return descriptor_; }
+  std::string end_reason() const override { return ""; }
+
+ private:
+  const int descriptor_ = eventfd(/*initval=*/1, EFD_CLOEXEC);
+  // Long after the caller has begun to park.
+  const absl::Time ends_ = absl::Now() + absl::Milliseconds(50);
+  int more_tries_;
+};
+
+// A link that rank 1 has opened.
+class OneIncomingLink final : public PointToPointLinks {
+ public:
+  explicit OneIncomingLink(std::unique_ptr<Link> link)
+      : link_(std::move(link)) {}
+
+  void SetWaker(std::shared_ptr<Waker> /*waker*/) override {}
+  absl::StatusOr<std::unique_ptr<Link>> OpenOutgoing(
+      int /*peer*/, absl::Duration /*timeout*/) override {
+    return absl::UnavailableError("no way there");
+  }
+  bool HasIncoming() const override { return link_ != nullptr; }
+  std::vector<std::pair<int, std::unique_ptr<Link>>> TakeIncoming() override {
+    std::vector<std::pair<int, std::unique_ptr<Link>>> links;
+    links.emplace_back(1, std::move(link_));
+    return links;
+  }
+
+ private:
+  std::unique_ptr<Link> link_;
+};
+
 // Rank 0 of 2, whose peer is a bare link that the test holds.
 class EngineCommunicatorTest : public testing::Test {
  protected:
   void SetUp() override { Make(absl::UnavailableError("no way there")); }
 
   void Make(absl::Status open_error) {
+    Make(std::make_unique<NoLinks>(std::move(open_error)),
+         absl::Milliseconds(30));
+  }
+
+  void Make(std::unique_ptr<PointToPointLinks> links, absl::Duration timeout) {
     absl::StatusOr<std::unique_ptr<Waker>> waker = Waker::Create();
     SHOAL_ASSERT_OK(waker);
     auto [here, there] = MakeMemoryLinkPair();
@@ -148,11 +207,10 @@ class EngineCommunicatorTest : public testing::Test {
     options.world_size = 2;
     options.links.resize(2);
     options.links[1] = std::move(here);
-    options.point_to_point_links =
-        std::make_unique<NoLinks>(std::move(open_error));
+    options.point_to_point_links = std::move(links);
     options.domain = domain_;
     options.waker = *std::move(waker);
-    options.operation_timeout = absl::Milliseconds(30);
+    options.operation_timeout = timeout;
     options.close_timeout = absl::Seconds(1);
     communicator_ = MakeEngineCommunicator(std::move(options));
   }
@@ -217,8 +275,10 @@ TEST_F(EngineCommunicatorTest, APeerThatCannotBeReachedIsALostOne) {
   EXPECT_THAT(communicator_->Send(values(), 1),
               StatusIs(absl::StatusCode::kUnavailable, "the reason"));
   EXPECT_THAT(domain_->TakeNotes(),
-              ElementsAre("lost 1 Send(f32 x 3 to rank 1, tag 0) #1 (no way "
-                          "there)"));
+              ElementsAre("enter Send 1",
+                          "lost 1 Send(f32 x 3 to rank 1, tag 0) #1 (no way "
+                          "there)",
+                          "leave Send 1 failed"));
 }
 
 TEST_F(EngineCommunicatorTest, APeerThatIsNotReachedInTimeIsLate) {
@@ -226,9 +286,21 @@ TEST_F(EngineCommunicatorTest, APeerThatIsNotReachedInTimeIsLate) {
   EXPECT_THAT(communicator_->Send(values(), 1),
               StatusIs(absl::StatusCode::kDeadlineExceeded, "the culprit"));
   EXPECT_THAT(domain_->TakeNotes(),
-              ElementsAre("late Send(f32 x 3 to rank 1, tag 0) #1 (no answer) "
-                          "after 30ms entered 0 completed 0 message awaiting "
-                          "1"));
+              ElementsAre("enter Send 1",
+                          "late Send(f32 x 3 to rank 1, tag 0) #1 (no answer) "
+                          "after 30ms entered 0 completed 0 message awaiting 1",
+                          "leave Send 1 failed"));
+}
+
+// Whether the end is found by the last look before parking, or by another.
+TEST_F(EngineCommunicatorTest, AnEndFoundOnTheWayToParkIsNotSleptOn) {
+  for (const int more_tries : {0, 1}) {
+    Make(std::make_unique<OneIncomingLink>(
+             std::make_unique<EndingLink>(more_tries)),
+         absl::Seconds(20));
+    EXPECT_THAT(communicator_->Recv(values(), 1),
+                StatusIs(absl::StatusCode::kUnavailable, "the reason"));
+  }
 }
 
 TEST_F(EngineCommunicatorTest, AFailureElsewhereWakesAParkedCall) {

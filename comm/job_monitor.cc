@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <future>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,7 +55,14 @@ absl::StatusOr<std::shared_ptr<JobMonitor>> JobMonitor::Start(
       new JobMonitor(service->loop(), std::move(options)));
   std::promise<absl::Status> started;
   asio::post(*service->loop(), [&monitor, &started] {
-    started.set_value(monitor->StartOnLoop());
+    // Whatever happens there, the caller waits for an answer.
+    absl::Status status = absl::ResourceExhaustedError(
+        "no memory to watch the connections of a job");
+    try {
+      status = monitor->StartOnLoop();
+    } catch (const std::bad_alloc&) {
+    }
+    started.set_value(std::move(status));
   });
   const absl::Status status = started.get_future().get();
   if (!status.ok()) {

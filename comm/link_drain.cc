@@ -9,10 +9,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "shoal/comm/link.h"
+#include "shoal/comm/monotonic_clock.h"
 
 namespace shoal::internal {
 namespace {
@@ -39,7 +39,7 @@ void DrainLinks(absl::Span<Link* const> links, absl::Duration timeout) {
     if (link->descriptor() >= 0) open.push_back(link);
   }
   std::vector<char> buffer(64 * 1024);
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = MonotonicNow() + timeout;
   for (;;) {
     open.erase(std::remove_if(open.begin(), open.end(),
                               [&buffer](Link* link) {
@@ -47,7 +47,7 @@ void DrainLinks(absl::Span<Link* const> links, absl::Duration timeout) {
                                     link, absl::MakeSpan(buffer));
                               }),
                open.end());
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - MonotonicNow();
     if (open.empty() || left <= absl::ZeroDuration()) return;
     std::vector<struct pollfd> descriptors;
     for (Link* link : open) {
