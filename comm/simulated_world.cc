@@ -303,6 +303,14 @@ absl::Status SimulatedWorld::CheckResult(int index, int call) const {
     return absl::InternalError(
         absl::StrCat(what, " although the ranks disagree"));
   }
+  // A barrier is there to hold everyone until the last one comes.
+  for (const Rank& other : ranks_) {
+    if (planned.signature.kind != CallKind::kBarrier) break;
+    if (other.done.size() <= static_cast<std::size_t>(call)) {
+      return absl::InternalError(
+          absl::StrCat(what, " before every rank has entered it"));
+    }
+  }
   const std::string expected =
       MemoryAfter(planned, index, plan.world_size, call);
   const std::string actual = shared_->memory[index].substr(

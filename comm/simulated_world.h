@@ -14,8 +14,8 @@
 //
 // Checked after every event, and an error of `Apply`: a call that succeeds has
 // the result that it should have and has touched nothing else; no call succeeds
-// that cannot have; a fault has the right kind and names a rank that is gone;
-// `Progress` comes to rest.
+// that cannot have, and no barrier before every rank has entered it; a fault
+// has the right kind and names a rank that is gone; `Progress` comes to rest.
 //
 // A world is a value: a copy goes its own way. Copies share what has not
 // changed, and one piece of call memory in which the engine of the moment
