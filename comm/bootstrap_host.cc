@@ -96,6 +96,8 @@ class Host {
   void FinishWhenAllClosed();
   // What is still missing, for people.
   std::string Missing() const;
+  // Who was refused last, and why; empty: nobody.
+  std::string TurnedAway() const;
   JoinedWorld TakeWorld();
 
   const BootstrapOptions options_;
@@ -284,8 +286,9 @@ void Host::OnMessage(int rank, const comm::BootstrapMessage& message) {
   if (message.has_failure()) {
     const absl::Status told = FailureStatus(message.failure());
     if (state_ == State::kGathering && absl::IsDeadlineExceeded(told)) {
-      return Fail(absl::DeadlineExceededError(absl::StrCat(
-          Missing(), " when the join time-out of ", name, " passed")));
+      return Fail(absl::DeadlineExceededError(
+          absl::StrCat(Missing(), " when the join time-out of ", name,
+                       " passed", TurnedAway())));
     }
     return Fail(told);
   }
@@ -313,15 +316,17 @@ void Host::OnTimeout() {
   std::string message =
       absl::StrCat(Missing(), " within the join time-out of ",
                    absl::FormatDuration(options_.timeouts.join),
-                   "; rank 0 listens on ", address_);
-  if (!last_refusal_.empty()) {
-    absl::StrAppend(&message, "; turned away: ", last_refusal_);
-  }
+                   "; rank 0 listens on ", address_, TurnedAway());
   if (state_ == State::kGathering) {
     absl::StrAppend(&message,
                     "; start the missing ranks, or raise the time-out");
   }
   Fail(absl::DeadlineExceededError(message));
+}
+
+std::string Host::TurnedAway() const {
+  if (last_refusal_.empty()) return "";
+  return absl::StrCat("; turned away: ", last_refusal_);
 }
 
 std::string Host::Missing() const {

@@ -203,11 +203,12 @@ absl::StatusOr<TcpOptions> TcpOptionsFromEnvironment(
   result.world_size = *world_size;
   result.address = address.value_or("");
   if (result.world_size == 0) {
-    return BadValue(kWorldSize, "0", "1 or more");
+    return BadValue(options.world.world_size ? "--world_size" : kWorldSize, "0",
+                    "1 or more");
   }
   if (result.rank >= result.world_size) {
     return BadValue(
-        kRank, absl::StrCat(result.rank),
+        options.world.rank ? "--rank" : kRank, absl::StrCat(result.rank),
         absl::StrCat("less than the world size, ", result.world_size));
   }
   if (const std::optional<std::string> job = Find(lookup, kJobId)) {
