@@ -241,6 +241,13 @@ absl::StatusOr<std::unique_ptr<ChildProcesses>> ChildProcesses::Start(
 }
 
 absl::Status ChildProcesses::StartOne(const ChildCommand& command) {
+  for (const int descriptor : command.inherited_descriptors) {
+    if (descriptor > STDERR_FILENO) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "descriptor ", descriptor,
+        " cannot be inherited: the child's standard streams take the place of "
+        "0, 1 and 2; duplicate it to 3 or above"));
+  }
   Pipe output;
   Pipe error;
   Pipe failure;

@@ -44,7 +44,8 @@ struct ChildCommand {
   std::vector<std::string> arguments;
   // On top of this process's environment; replaces variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment;
-  // Open descriptors that the child gets under the same number.
+  // Open descriptors that the child gets under the same number; above 2, as the
+  // child's own standard streams take the place of 0, 1 and 2.
   std::vector<int> inherited_descriptors;
 };
 
@@ -66,7 +67,8 @@ struct ChildExit {
 class ChildProcesses {
  public:
   // Starts all of them, in order. Should one fail to start, the others are
-  // killed and the error names its index and program: `NOT_FOUND`,
+  // killed and the error names its index and program: `INVALID_ARGUMENT` for an
+  // inherited descriptor that is 2 or less; otherwise `NOT_FOUND`,
   // `PERMISSION_DENIED`, `RESOURCE_EXHAUSTED` and so on, as errno has it.
   static absl::StatusOr<std::unique_ptr<ChildProcesses>> Start(
       const std::vector<ChildCommand>& commands);

@@ -173,6 +173,17 @@ TEST(ChildProcessesTest, OnlyTheDescriptorsGivenAreInherited) {
   EXPECT_EQ(children->output(0), "given\nkept\n");
 }
 
+// The child's own streams would replace them unseen.
+TEST(ChildProcessesTest, StandardDescriptorsCannotBeInherited) {
+  for (const int descriptor : {-1, 0, 1, 2}) {
+    ChildCommand command = Shell("true");
+    command.inherited_descriptors = {descriptor};
+    EXPECT_THAT(ChildProcesses::Start({Shell("true"), command}),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr(absl::StrCat("descriptor ", descriptor))));
+  }
+}
+
 // A parent that ignores SIGPIPE must not hand that on.
 TEST(ChildProcessesTest, SignalsHaveTheirDefaultMeaning) {
   struct sigaction ignore = {};

@@ -2,6 +2,8 @@
 
 #include "shoal/process/local_world.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <string>
@@ -18,6 +20,27 @@
 #include "shoal/process/child_processes.h"
 
 namespace shoal {
+namespace {
+
+// A listener on a free port, for a child to inherit.
+absl::StatusOr<int> ListenForChild(std::string* address) {
+  SHOAL_ASSIGN_OR_RETURN(TcpListener listener,
+                         TcpListener::Bind("127.0.0.1:0"));
+  *address = listener.address();
+  const int descriptor = std::move(listener).ReleaseDescriptor();
+  if (descriptor > STDERR_FILENO) return descriptor;
+  // This process was started without one of 0, 1 and 2, which the child is
+  // going to replace.
+  const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  close(descriptor);
+  if (moved < 0) {
+    return absl::ErrnoToStatus(error, "cannot duplicate the listening socket");
+  }
+  return moved;
+}
+
+}  // namespace
 
 absl::StatusOr<LocalWorld> StartLocalWorld(const LocalWorldOptions& options) {
   if (options.world_size < 1) {
@@ -34,10 +57,7 @@ absl::StatusOr<LocalWorld> StartLocalWorld(const LocalWorldOptions& options) {
     if (descriptor >= 0) close(descriptor);
   });
   if (options.world_size > 1) {
-    SHOAL_ASSIGN_OR_RETURN(TcpListener listener,
-                           TcpListener::Bind("127.0.0.1:0"));
-    world.address = listener.address();
-    descriptor = std::move(listener).ReleaseDescriptor();
+    SHOAL_ASSIGN_OR_RETURN(descriptor, ListenForChild(&world.address));
   }
 
   std::vector<ChildCommand> commands(options.world_size);

@@ -2,13 +2,16 @@
 
 #include "shoal/process/local_world.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
@@ -88,6 +91,23 @@ TEST(LocalWorldTest, WorldsDifferInAddressAndJob) {
   SHOAL_ASSERT_OK_AND_ASSIGN(const LocalWorld b, StartLocalWorld(Options(2)));
   EXPECT_NE(a.address, b.address);
   EXPECT_NE(a.job_id, b.job_id);
+}
+
+// The next descriptor that is opened is 0 then.
+TEST(LocalWorldTest, TheLauncherNeedsNoStandardInput) {
+  const int input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  close(STDIN_FILENO);
+  absl::StatusOr<LocalWorld> world = StartLocalWorld(Options(2));
+  if (input >= 0) {
+    dup2(input, STDIN_FILENO);
+    close(input);
+  }
+  ASSERT_THAT(world, IsOk());
+  EXPECT_THAT(Words(&*world),
+              ElementsAre(ElementsAre("flag", "0", "2", world->address,
+                                      world->job_id, "listens"),
+                          ElementsAre("flag", "1", "2", world->address,
+                                      world->job_id, "waits")));
 }
 
 TEST(LocalWorldTest, AWorldHasARank) {

@@ -4,6 +4,7 @@
 // it leaves nothing behind. Its path is the first argument.
 
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -43,9 +44,8 @@ using ::testing::MatchesRegex;
 // Far more than anything here takes: ends what would hang.
 constexpr absl::Duration kLimit = absl::Minutes(3);
 
-// Of a run that would still go on for a long time: every rank applies a million
-// layers.
-constexpr char kLongRun[] = "--layers=1000000";
+// Of a run that would still go on for a long time after its first all-reduces.
+constexpr char kLongRun[] = "--max_bytes=256MiB";
 
 const char* program_path = nullptr;
 
@@ -230,6 +230,8 @@ TEST(RingDemoFlagsTest, BadOnesGetOneLine) {
       {"--world=0"},
       {"--world", "65"},
       {"--world"},
+      {"--world=2", "--world=3"},
+      {"--layers=10001"},
       {"--layers=none"},
       {"--max_bytes=1T"},
       {"--colour"},
@@ -246,6 +248,55 @@ TEST(RingDemoFlagsTest, BadOnesGetOneLine) {
     EXPECT_EQ(run.exit().ToString(), "exited with code 2") << flag;
     EXPECT_THAT(run.output(), IsEmpty()) << flag;
     EXPECT_THAT(run.errors(), MatchesRegex("ring_demo: [^\n]+\n")) << flag;
+  }
+}
+
+TEST(RingDemoFlagsTest, TheLauncherChecksTheTimeouts) {
+  for (const char* variable : {"SHOAL_TIMEOUT", "SHOAL_JOIN_TIMEOUT"}) {
+    ASSERT_EQ(setenv(variable, "soon", 1), 0);
+    Demo run({{"--world=2"}});
+    unsetenv(variable);
+    ASSERT_TRUE(run.ToTheEnd());
+    EXPECT_EQ(run.exit().ToString(), "exited with code 2");
+    EXPECT_THAT(run.output(), IsEmpty());
+    EXPECT_THAT(run.errors(),
+                MatchesRegex(absl::StrCat("ring_demo: ", variable,
+                                          " is \"soon\"[^\n]+\n")));
+  }
+}
+
+// The program, started by a shell that says where its streams go.
+std::unique_ptr<ChildProcesses> RunInShell(const std::string& command_line) {
+  ChildCommand command;
+  command.program = "/bin/sh";
+  command.arguments = {"sh", "-c", command_line, program_path};
+  auto processes = ChildProcesses::Start({command});
+  EXPECT_THAT(processes, IsOk());
+  const Stopwatch stopwatch;
+  while ((*processes)->running() > 0 && stopwatch.Elapsed() < kLimit) {
+    (*processes)->Step(absl::Seconds(1));
+  }
+  EXPECT_EQ((*processes)->running(), 0);
+  return *std::move(processes);
+}
+
+TEST(RingDemoStreamsTest, NeedsNoStandardInput) {
+  const auto run = RunInShell("exec \"$0\" --world 2 --max_bytes 1K <&-");
+  EXPECT_EQ(run->exit(0).ToString(), "exited with code 0");
+  EXPECT_THAT(run->output(0), HasSubstr("ring_demo: OK\n"));
+}
+
+TEST(RingDemoStreamsTest, OutputThatIsLostIsAFailure) {
+  for (const char* flags : {"--help", "--world 2 --max_bytes 1K"}) {
+    for (const char* output : {">/dev/full", ">&-"}) {
+      const auto run =
+          RunInShell(absl::StrCat("exec \"$0\" ", flags, " ", output));
+      EXPECT_EQ(run->exit(0).ToString(), "exited with code 1")
+          << flags << output;
+      EXPECT_EQ(run->error_output(0),
+                "ring_demo: cannot write to standard output\n")
+          << flags << output;
+    }
   }
 }
 
@@ -272,7 +323,7 @@ TEST(RingDemoJoinTest, RanksMayBeStartedByHand) {
 class RingDemoDeathTest : public ::testing::Test {
  protected:
   // A run in the middle of its work.
-  RingDemoDeathTest() : run_({{"--world=4", "--max_bytes=1K", kLongRun}}) {
+  RingDemoDeathTest() : run_({{"--world=4", "--layers=8", kLongRun}}) {
     EXPECT_TRUE(run_.UntilPrinted(" 1 KiB "));
     EXPECT_EQ(run_.Alive().size(), 5);  // with the launcher
   }
@@ -288,7 +339,6 @@ TEST_F(RingDemoDeathTest, AKilledRankIsNamed) {
   EXPECT_EQ(run_.LastLine(),
             absl::StrCat("ring_demo: FAILED: rank 2 (pid ", pid,
                          ") was killed by signal 9 (SIGKILL)"));
-  // Rank 1 waits for rank 2's activations.
   EXPECT_THAT(run_.errors(), HasSubstr("UNAVAILABLE"));
   EXPECT_TRUE(run_.AllGone());
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
@@ -20,7 +21,10 @@
 namespace shoal::ring_demo {
 namespace {
 
-constexpr std::int64_t kMaxLayers = 1'000'000;
+constexpr std::int64_t kMaxLayers = 10'000;
+// Those with a value.
+constexpr absl::string_view kFlagNames[] = {"--world", "--layers",
+                                            "--max_bytes", "--json"};
 constexpr std::int64_t kMinBytes = sizeof(float);
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
 
@@ -48,6 +52,7 @@ absl::Status SetMaxBytes(absl::string_view value, Flags* flags) {
   return absl::OkStatus();
 }
 
+// REQUIRES: `name` is one of kFlagNames.
 absl::Status SetFlag(absl::string_view name, absl::string_view value,
                      Flags* flags) {
   if (name == "--world") {
@@ -58,14 +63,11 @@ absl::Status SetFlag(absl::string_view name, absl::string_view value,
                            ParseInteger(name, value, 1, kMaxLayers));
   } else if (name == "--max_bytes") {
     SHOAL_RETURN_IF_ERROR(SetMaxBytes(value, flags));
-  } else if (name == "--json") {
+  } else {
     if (value.empty()) {
       return absl::InvalidArgumentError("--json takes the name of a file");
     }
     flags->json = std::string(value);
-  } else {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "there is no flag ", name, "; --help lists those that there are"));
   }
   return absl::OkStatus();
 }
@@ -100,6 +102,7 @@ absl::StatusOr<std::int64_t> ParseBytes(absl::string_view text) {
 
 absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments) {
   Flags flags;
+  std::vector<absl::string_view> given;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const absl::string_view argument = arguments[i];
     if (argument == "--help" || argument == "-h") {
@@ -113,17 +116,21 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments) {
                        "are"));
     }
     const std::size_t equals = argument.find('=');
+    const absl::string_view name = argument.substr(0, equals);
+    if (!absl::c_linear_search(kFlagNames, name)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "there is no flag ", name, "; --help lists those that there are"));
+    }
+    if (absl::c_linear_search(given, name)) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " is given twice"));
+    }
+    given.push_back(name);
     if (equals != absl::string_view::npos) {
-      SHOAL_RETURN_IF_ERROR(SetFlag(argument.substr(0, equals),
-                                    argument.substr(equals + 1), &flags));
+      SHOAL_RETURN_IF_ERROR(SetFlag(name, argument.substr(equals + 1), &flags));
     } else if (i + 1 < arguments.size()) {
-      SHOAL_RETURN_IF_ERROR(SetFlag(argument, arguments[++i], &flags));
+      SHOAL_RETURN_IF_ERROR(SetFlag(name, arguments[++i], &flags));
     } else {
-      // Whether it exists is worth more than that its value is missing.
-      const absl::Status status = SetFlag(argument, "", &flags);
-      return status.ok() ? absl::InvalidArgumentError(
-                               absl::StrCat(argument, " needs a value"))
-                         : status;
+      return absl::InvalidArgumentError(absl::StrCat(name, " needs a value"));
     }
   }
   return flags;
@@ -156,9 +163,10 @@ std::string HelpText() {
       "  --world N         1 to ",
       kMaxWorld, "; ", kDefaultWorld,
       " if not given\n"
-      "  --layers N        of the model that the pipeline stands for; 32 if "
-      "not "
-      "given\n"
+      "  --layers N        of the model that the pipeline stands for: 1 to ",
+      kMaxLayers,
+      ";\n"
+      "                    32 if not given\n"
       "  --max_bytes SIZE  of the largest all-reduce: 65536, 64KiB, 16MiB; "
       "16MiB if not\n"
       "                    given\n"

@@ -30,7 +30,8 @@ inline constexpr int kDefaultWorld = 4;
 inline constexpr int kMaxWorld = 64;
 
 // Reads what stands after the program's name, without the flags that
-// environment.h takes. "--name value" and "--name=value" are the same.
+// environment.h takes. "--name value" and "--name=value" are the same. Each may
+// be given once.
 // `INVALID_ARGUMENT`, in one line that names the flag, its value and what it
 // may be.
 absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments);

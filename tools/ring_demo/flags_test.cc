@@ -69,7 +69,10 @@ TEST(ParseFlagsTest, ErrorsNameTheFlagTheValueAndTheChoice) {
                 AllOf(HasSubstr("--world"), HasSubstr("1 to 64"),
                       HasSubstr(absl::StrCat("\"", value, "\""))));
   }
-  EXPECT_THAT(ErrorOf({"--layers=0"}), HasSubstr("--layers"));
+  for (const char* value : {"0", "10001"}) {
+    EXPECT_THAT(ErrorOf({"--layers", value}),
+                AllOf(HasSubstr("--layers"), HasSubstr("1 to 10000")));
+  }
   EXPECT_THAT(ErrorOf({"--max_bytes=3"}),
               AllOf(HasSubstr("--max_bytes"), HasSubstr("\"3\"")));
   EXPECT_THAT(ErrorOf({"--max_bytes=2GiB"}), HasSubstr("1GiB"));
@@ -79,7 +82,16 @@ TEST(ParseFlagsTest, ErrorsNameTheFlagTheValueAndTheChoice) {
   EXPECT_THAT(ErrorOf({"4"}), HasSubstr("\"4\" is not a flag"));
   EXPECT_THAT(ErrorOf({"-world=4"}), HasSubstr("is not a flag"));
   EXPECT_THAT(ErrorOf({""}), HasSubstr("is not a flag"));
-  EXPECT_THAT(ErrorOf({"--layers=8", "--world"}), HasSubstr("--world"));
+}
+
+TEST(ParseFlagsTest, EachFlagIsGivenOnceWithAValue) {
+  for (const std::string flag :
+       {"--world", "--layers", "--max_bytes", "--json"}) {
+    EXPECT_EQ(ErrorOf({"-h", flag}), flag + " needs a value");
+    EXPECT_EQ(ErrorOf({flag, "8", flag, "8"}), flag + " is given twice");
+    EXPECT_EQ(ErrorOf({flag, "8", flag + "=9"}), flag + " is given twice");
+    EXPECT_EQ(ErrorOf({flag + "=8", flag}), flag + " is given twice");
+  }
 }
 
 TEST(ParseFlagsTest, TheLargestSizeIsAWholeNumberOfFloats) {

@@ -2,17 +2,22 @@
 //
 // A world of ranks at work; HelpText() in flags.cc says how to call it.
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/environment.h"
@@ -39,6 +44,21 @@ std::string FromCallersDirectory(const std::string& path) {
   return absl::StrCat(directory, "/", path);
 }
 
+// What every rank is going to read of this process's environment, as all would
+// complain otherwise.
+absl::Status CheckTimeouts() {
+  EnvironmentOptions options;
+  options.world.rank = 0;
+  options.world.world_size = 1;
+  options.lookup = [](absl::string_view name) -> std::optional<std::string> {
+    if (!absl::EndsWith(name, "TIMEOUT")) return std::nullopt;
+    const char* value = getenv(std::string(name).c_str());
+    if (value == nullptr) return std::nullopt;
+    return value;
+  };
+  return TcpOptionsFromEnvironment(std::move(options)).status();
+}
+
 absl::StatusOr<Job> ReadJob(std::vector<std::string> arguments) {
   Job job;
   SHOAL_ASSIGN_OR_RETURN(job.environment.world, TakeWorldFlags(&arguments));
@@ -51,6 +71,9 @@ absl::StatusOr<Job> ReadJob(std::vector<std::string> arguments) {
         "--address or their SHOAL_ variables, which join a world");
   }
   if (job.flags.world == 0) job.flags.world = kDefaultWorld;
+  if (!job.flags.help && !job.joins) {
+    SHOAL_RETURN_IF_ERROR(CheckTimeouts());
+  }
   if (!job.flags.help && !job.joins && !job.flags.json.empty()) {
     // Now rather than after a long run.
     SHOAL_RETURN_IF_ERROR(WriteFile(job.flags.json, ""));
@@ -58,9 +81,16 @@ absl::StatusOr<Job> ReadJob(std::vector<std::string> arguments) {
   return job;
 }
 
+// `exit_code`, if all that was printed has arrived.
+int AfterOutput(int exit_code) {
+  if (std::cout.flush()) return exit_code;
+  std::cerr << "ring_demo: cannot write to standard output" << std::endl;
+  return 1;
+}
+
 int Finish(const std::string& failure) {
   std::cout << VerdictLine(failure) << std::endl;
-  return failure.empty() ? 0 : 1;
+  return AfterOutput(failure.empty() ? 0 : 1);
 }
 
 int RunAsRank(Job job) {
@@ -86,7 +116,18 @@ int RunAsLauncher(const std::string& program_name, const Job& job) {
   return result->interrupted_by == 0 ? exit_code : 128 + result->interrupted_by;
 }
 
+// Where a standard stream is closed, a socket that is opened later would get
+// its number, and what is printed would go to another rank. Reads find the end
+// and writes fail, as they should.
+void OccupyStandardDescriptors() {
+  for (int descriptor = 0; descriptor <= STDERR_FILENO; ++descriptor) {
+    if (fcntl(descriptor, F_GETFD) >= 0) continue;
+    if (open("/dev/null", O_RDONLY) < 0) return;
+  }
+}
+
 int Main(int argc, char** argv) {
+  OccupyStandardDescriptors();
   absl::StatusOr<Job> job =
       ReadJob(std::vector<std::string>(argv + 1, argv + argc));
   if (!job.ok()) {
@@ -95,7 +136,7 @@ int Main(int argc, char** argv) {
   }
   if (job->flags.help) {
     std::cout << HelpText();
-    return 0;
+    return AfterOutput(0);
   }
   return job->joins ? RunAsRank(*std::move(job)) : RunAsLauncher(argv[0], *job);
 }

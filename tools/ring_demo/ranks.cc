@@ -39,10 +39,32 @@ absl::string_view Duties(BlockRole role) {
   return "";
 }
 
+// The flags that have to be the same on all ranks, which were started by hand
+// perhaps. `numbers` has a row of `row` numbers for each rank.
+absl::Status CheckSameFlags(const std::vector<std::int64_t>& numbers, int row,
+                            int layers_column, int max_bytes_column) {
+  const struct {
+    const char* flag;
+    int column;
+  } kFlags[] = {{"--layers", layers_column}, {"--max_bytes", max_bytes_column}};
+  const int world = static_cast<int>(numbers.size()) / row;
+  for (const auto& [flag, column] : kFlags) {
+    for (int rank = 1; rank < world; ++rank) {
+      const std::int64_t theirs = numbers[row * rank + column];
+      if (theirs == numbers[column]) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rank ", rank, " has ", flag, " ", theirs, " where rank 0 has ", flag,
+          " ", numbers[column], "; give all ranks the same flags"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<RankInfo>> GatherRanks(Communicator* communicator,
-                                                  std::int64_t num_layers) {
+                                                  std::int64_t num_layers,
+                                                  std::int64_t max_bytes) {
   const int rank = communicator->rank();
   const int world = communicator->world_size();
   // What a rank does is its own to say, so that the table shows what is and
@@ -50,12 +72,14 @@ absl::StatusOr<std::vector<RankInfo>> GatherRanks(Communicator* communicator,
   SHOAL_ASSIGN_OR_RETURN(const Range layers,
                          PipelineLayerRange(num_layers, rank, world));
   SHOAL_ASSIGN_OR_RETURN(const BlockRole role, GetBlockRole(rank, world));
-  constexpr int kNumbers = 4;
-  const std::int64_t mine[kNumbers] = {getpid(), layers.begin, layers.end,
-                                       static_cast<std::int64_t>(role)};
+  constexpr int kNumbers = 6;
+  const std::int64_t mine[kNumbers] = {
+      getpid(),   layers.begin, layers.end, static_cast<std::int64_t>(role),
+      num_layers, max_bytes};
   std::vector<std::int64_t> numbers(kNumbers * world);
   SHOAL_RETURN_IF_ERROR(communicator->AllGather(
       BufferOf(absl::MakeConstSpan(mine)), BufferOf(absl::MakeSpan(numbers))));
+  SHOAL_RETURN_IF_ERROR(CheckSameFlags(numbers, kNumbers, 4, 5));
 
   char host[kHostBytes] = {};
   if (gethostname(host, kHostBytes - 1) != 0) host[0] = '?';

@@ -26,8 +26,12 @@ struct RankInfo {
 };
 
 // Collective: every rank tells the others what it is. All get the same.
+// `FAILED_PRECONDITION`, on all ranks, if their numbers of layers or bytes of
+// the largest all-reduce (`max_bytes`) differ. Otherwise the communicator's
+// errors.
 absl::StatusOr<std::vector<RankInfo>> GatherRanks(Communicator* communicator,
-                                                  std::int64_t num_layers);
+                                                  std::int64_t num_layers,
+                                                  std::int64_t max_bytes);
 
 // The layers in words: "8..15", "8" or "none".
 std::string LayersText(const Range& layers);

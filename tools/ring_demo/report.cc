@@ -3,6 +3,7 @@
 #include "shoal/tools/ring_demo/report.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -168,6 +169,12 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
   const auto error = [&path] {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
   };
+  struct stat there;
+  if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) &&
+      !S_ISCHR(there.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot write ", path, ": it is not a regular file"));
+  }
   std::FILE* file = std::fopen(path.c_str(), "we");
   if (file == nullptr) return error();
   const bool written =

@@ -2,6 +2,9 @@
 
 #include "shoal/tools/ring_demo/report.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -170,6 +173,16 @@ TEST(WriteFileTest, WritesOrSaysWhyNot) {
       WriteFile("/nowhere/report.json", ""),
       StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/report.json")));
   EXPECT_FALSE(WriteFile("/dev/full", "text").ok());
+}
+
+TEST(WriteFileTest, WaitsForNobodyToRead) {
+  const std::string fifo = absl::StrCat(testing::TempDir(), "/fifo");
+  unlink(fifo.c_str());
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {fifo, testing::TempDir()}) {
+    EXPECT_THAT(WriteFile(path, "text"),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(path)));
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "shoal/tools/ring_demo/run_rank.h"
 
 #include <cstdint>
+#include <new>
 #include <ostream>
 #include <string>
 
@@ -52,8 +53,8 @@ absl::Status RunSections(Communicator* communicator, const Flags& flags,
   report->layers = flags.layers;
   report->max_bytes = flags.max_bytes;
 
-  SHOAL_ASSIGN_OR_RETURN(report->ranks,
-                         GatherRanks(communicator, flags.layers));
+  SHOAL_ASSIGN_OR_RETURN(
+      report->ranks, GatherRanks(communicator, flags.layers, flags.max_bytes));
   show(absl::StrCat("Who owns what: ", Counted(flags.layers, "layer"), " on ",
                     Counted(world, "rank"), "\n", RanksText(report->ranks)));
 
@@ -93,7 +94,15 @@ absl::Status RunRank(Communicator* communicator, const Flags& flags,
     }
   }
   Report report;
-  absl::Status status = RunSections(communicator, flags, out, &report);
+  absl::Status status;
+  try {
+    status = RunSections(communicator, flags, out, &report);
+  } catch (const std::bad_alloc&) {
+    status = absl::ResourceExhaustedError(absl::StrCat(
+        "rank ", communicator->rank(), " got no more memory; --max_bytes ",
+        flags.max_bytes, " asks for several buffers of that size per rank"));
+    communicator->Abort(status);
+  }
   if (writes_json) {
     status.Update(WriteFile(flags.json, ReportJson(report, status)));
   }

@@ -17,11 +17,14 @@ namespace shoal::ring_demo {
 
 // Collective. Rank 0 writes every section to `out` as it is done; the others
 // write nothing. `report` is filled as far as it goes. Errors: the
-// communicator's, or `DATA_LOSS` when anything was wrong, on all ranks.
+// communicator's, `FAILED_PRECONDITION` when the ranks' flags differ, or
+// `DATA_LOSS` when anything was wrong, on all ranks.
 absl::Status RunSections(Communicator* communicator, const Flags& flags,
                          std::ostream& out, Report* report);
 
 // Runs the sections, and on rank 0 writes the JSON file, if one is asked for.
+// `RESOURCE_EXHAUSTED`, which ends the other ranks as well, where memory for
+// the largest all-reduce is not to be had.
 absl::Status RunRank(Communicator* communicator, const Flags& flags,
                      std::ostream& out);
 

@@ -9,7 +9,10 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <new>
+#include <ostream>
 #include <sstream>
+#include <streambuf>
 #include <string>
 #include <thread>
 #include <vector>
@@ -118,6 +121,46 @@ TEST(RunRankTest, AFileThatCannotBeWrittenEndsAllRanks) {
     EXPECT_THAT(RunRank(communicator, flags, out),
                 StatusIs(absl::StatusCode::kNotFound,
                          HasSubstr("/nowhere/figures.json")));
+  });
+}
+
+TEST(RunRankTest, RanksNeedTheSameFlags) {
+  OnAllRanks(3, [&](Communicator* communicator) {
+    Flags flags = SmallFlags();
+    if (communicator->rank() == 1) flags.layers = 8;
+    std::ostringstream out;
+    EXPECT_THAT(RunRank(communicator, flags, out),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("rank 1 has --layers 8 where rank 0 has "
+                                   "--layers 7")));
+    EXPECT_THAT(out.str(), IsEmpty());
+  });
+  OnAllRanks(3, [&](Communicator* communicator) {
+    Flags flags = SmallFlags();
+    if (communicator->rank() == 2) flags.max_bytes = 8192;
+    std::ostringstream out;
+    EXPECT_THAT(RunRank(communicator, flags, out),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("rank 2 has --max_bytes 8192 where rank 0 "
+                                   "has --max_bytes 4096")));
+  });
+}
+
+// Has no memory for what it is given.
+class NoMemoryBuffer : public std::streambuf {
+ protected:
+  int_type overflow(int_type) override { throw std::bad_alloc(); }
+};
+
+TEST(RunRankTest, NoMemoryOnOneRankEndsAllRanks) {
+  OnAllRanks(3, [&](Communicator* communicator) {
+    NoMemoryBuffer buffer;
+    std::ostream out(&buffer);
+    out.exceptions(std::ios::badbit);  // throws on what the buffer throws
+    EXPECT_THAT(
+        RunRank(communicator, SmallFlags(), out),
+        StatusIs(absl::StatusCode::kResourceExhausted,
+                 AllOf(HasSubstr("rank 0"), HasSubstr("--max_bytes 4096"))));
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "shoal/tools/ring_demo/world_outcome.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -25,6 +26,12 @@ std::string Complaint(const RankEnd& rank) {
   if (rank.exit.ok() && rank.verdict.has_value()) return "";
   if (rank.exit.ok()) return "ended without a verdict";
   return rank.exit.ToString();
+}
+
+// How little the complaint of a rank that failed explains.
+int Vagueness(const RankEnd& rank) {
+  if (rank.ended_by_launcher) return 2;
+  return rank.verdict.has_value() && !rank.verdict->empty() ? 0 : 1;
 }
 
 // Complaints with the ranks that made them, by the lowest of those.
@@ -62,7 +69,12 @@ std::string WhyFailed(const std::vector<RankEnd>& ranks, int interrupted_by) {
   if (!deaths.empty()) return absl::StrJoin(deaths, "; ");
   const auto groups = GroupComplaints(ranks);
   if (groups.empty()) return "";
-  const auto& [complaint, by] = groups.front();
+  // The first of those that explain most.
+  const auto& [complaint, by] = *std::min_element(
+      groups.begin(), groups.end(), [&ranks](const auto& a, const auto& b) {
+        return Vagueness(ranks[a.second.front()]) <
+               Vagueness(ranks[b.second.front()]);
+      });
   if (by.size() == ranks.size()) return complaint;
   return absl::StrCat(RanksText(by), ": ", complaint);
 }

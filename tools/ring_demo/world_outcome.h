@@ -28,7 +28,8 @@ struct RankEnd {
 // Why the world failed, in a line; empty if it did not. `interrupted_by` is a
 // signal that the launcher got, or 0. In this order: the signal; the ranks that
 // were killed, whose death is what the others complain of; what the lowest rank
-// that failed said.
+// that gave a verdict says; the exit code of the lowest rank that has none;
+// that the launcher had to end ranks, of which others may know why.
 std::string WhyFailed(const std::vector<RankEnd>& ranks, int interrupted_by);
 
 // What all ranks that failed say, the same words once: lines such as

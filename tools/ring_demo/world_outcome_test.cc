@@ -51,6 +51,18 @@ TEST(WhyFailedTest, WhatAllSayNeedsNoNames) {
             "ranks 1, 3: no");
 }
 
+TEST(WhyFailedTest, WhatARankSaysExplainsMore) {
+  const RankEnd exited = {11, {0, 3}, false, {}};
+  EXPECT_EQ(WhyFailed({Hung(), exited, Said("rank 0 is silent"),
+                       Said("rank 1 is silent")},
+                      0),
+            "rank 2: rank 0 is silent");
+  EXPECT_EQ(WhyFailed({Hung(), Good(), exited}, 0),
+            "rank 2: exited with code 3");
+  EXPECT_EQ(WhyFailed({Good(), Hung()}, 0),
+            "rank 1: did not end by itself and was killed");
+}
+
 TEST(WhyFailedTest, AnEndWithoutAVerdictIsAFailure) {
   EXPECT_EQ(WhyFailed({Good(), {11, {0, 0}, false, {}}}, 0),
             "rank 1: ended without a verdict");
