@@ -52,7 +52,7 @@ def _own_abseil_impl(ctx):
     ]
     if not libraries:
         fail("no Abseil beside " + found.stdout)
-    linkopts = (["-Wl,--push-state,--as-needed"] +
+    linkopts = (["-Wl,--push-state,--no-as-needed"] +
                 ["-l" + name for name in libraries] +
                 ["-Wl,--pop-state"])
     for package, names in _TARGETS.items():
