@@ -19,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/bootstrap_message.h"
 #include "shoal/comm/bootstrap_test_world.h"

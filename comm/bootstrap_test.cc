@@ -24,6 +24,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/comm/bootstrap_test_world.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/joined_world.h"

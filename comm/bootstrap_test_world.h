@@ -5,8 +5,6 @@
 #ifndef SHOAL_COMM_BOOTSTRAP_TEST_WORLD_H_
 #define SHOAL_COMM_BOOTSTRAP_TEST_WORLD_H_
 
-#include <algorithm>
-#include <cstdlib>
 #include <future>
 #include <memory>
 #include <string>
@@ -24,13 +22,6 @@
 #include "shoal/comm/tcp_listener.h"
 
 namespace shoal::internal {
-
-// Time-outs that have to be waited out are multiplied by this, since sanitizers
-// make everything slow.
-inline int TimeoutScale() {
-  const char* const scale = std::getenv("SHOAL_TEST_TIMEOUT_SCALE");
-  return scale == nullptr ? 1 : std::max(1, std::atoi(scale));
-}
 
 // Collects lines from any thread, and lets a test wait for one.
 class Lines {

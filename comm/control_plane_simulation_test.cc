@@ -25,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/comm/control_plane.h"
 #include "shoal/comm/failure_domain.h"
 
@@ -498,7 +499,8 @@ class RandomJob {
 void RunSeeds(void (RandomJob::*scenario)()) {
   const int only = FromEnvironment("SHOAL_SEED", -1);
   const int first = only >= 0 ? only : 1;
-  const int last = only >= 0 ? only : FromEnvironment("SHOAL_SEEDS", 1000);
+  const int last =
+      only >= 0 ? only : FromEnvironment("SHOAL_SEEDS", FewerIfSlow(1000));
   for (int seed = first; seed <= last; ++seed) {
     RandomJob job(seed);
     (job.*scenario)();

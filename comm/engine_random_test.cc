@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/comm/engine_simulator.h"
 
 ABSL_FLAG(std::int64_t, seeds, 1000, "how many seeds to run");
@@ -29,7 +30,7 @@ TEST(EngineRandomTest, EverySeedEndsWell) {
               << summary.dead << " died" << std::endl;
     return;
   }
-  const std::int64_t seeds = absl::GetFlag(FLAGS_seeds);
+  const std::int64_t seeds = FewerIfSlow(absl::GetFlag(FLAGS_seeds));
   const std::int64_t first = absl::GetFlag(FLAGS_first);
   std::int64_t disagreed = 0;
   std::int64_t mismatch_found = 0;

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
@@ -140,14 +141,17 @@ TEST_P(TwoCalls, OfTwoRanksWithAnyCutsAndADeath) {
 }
 
 TEST_P(TwoCalls, OfThreeRanksWithADeath) {
+  if (TimeoutScale() > 1) GTEST_SKIP() << "takes too long in a slow build";
   ExpectSound(Plan(3), {.deaths = true});
 }
 
 TEST_P(TwoCalls, OfThreeRanksWithACut) {
+  if (TimeoutScale() > 1) GTEST_SKIP() << "takes too long in a slow build";
   ExpectSound(Plan(3), {.max_cuts = 1});
 }
 
 TEST(ThreeRanksTest, WithACutAndADeath) {
+  if (TimeoutScale() > 1) GTEST_SKIP() << "takes too long in a slow build";
   const std::vector<SimulatedCall> calls = AllCalls();
   for (const auto& [first, second] : std::vector<std::pair<int, int>>{
            {0, 5}, {1, 4}, {2, 3}, {4, 1}, {5, 0}}) {

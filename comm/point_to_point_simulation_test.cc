@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/fault.h"
 #include "shoal/comm/message_header.h"
@@ -254,7 +255,8 @@ class RandomWorld {
 void RunSeeds(bool with_death) {
   const int only = FromEnvironment("SHOAL_SEED", -1);
   const int first = only >= 0 ? only : 1;
-  const int last = only >= 0 ? only : FromEnvironment("SHOAL_SEEDS", 4000);
+  const int last =
+      only >= 0 ? only : FromEnvironment("SHOAL_SEEDS", FewerIfSlow(4000));
   for (int seed = first; seed <= last; ++seed) {
     RandomWorld world(seed);
     world.Run(with_death);

@@ -3,12 +3,14 @@
 // How a thread passes the time between two fruitless tries: spin, yield, park.
 //
 // A wake-up from poll(2) costs tens of microseconds, a try costs one system
-// call. So a wait first tries again at once, as long as each waiting thread of
-// the machine can have a core; where there are more threads than cores it gives
-// its core away between tries, or the ranks that have something to do would be
-// starved by those that have not; and after a bounded time it parks, so that a
-// rank which waits long uses no processor. docs/performance.md has the figures
-// behind the bounds.
+// call. So a wait first tries again at once, for about as long as a small
+// message takes, if each waiting thread of the machine can have a core. Then it
+// gives its core away between tries, or the ranks that have something to do
+// would be starved by those that have not: with more threads than cores, and
+// also where the scheduler has put two ranks on one core although another is
+// idle, which it may leave so for many milliseconds. After a bounded time it
+// parks, so that a rank which waits long uses no processor. docs/performance.md
+// has the figures behind the bounds.
 //
 // Threads: one.
 
@@ -36,10 +38,8 @@ class WaitStrategy {
   // `cores_to_spare`: every waiting thread of the machine may have a core of
   // its own.
   static constexpr Bounds DefaultBounds(bool cores_to_spare) {
-    return cores_to_spare ? Bounds{std::chrono::milliseconds(2),
-                                   std::chrono::milliseconds(4)}
-                          : Bounds{std::chrono::nanoseconds(0),
-                                   std::chrono::milliseconds(4)};
+    return {std::chrono::microseconds(cores_to_spare ? 50 : 0),
+            std::chrono::milliseconds(4)};
   }
 
   explicit WaitStrategy(Bounds bounds) : bounds_(bounds) {}

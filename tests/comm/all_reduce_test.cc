@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"

@@ -26,6 +26,7 @@
 #include "gtest/gtest.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/base/stopwatch.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"

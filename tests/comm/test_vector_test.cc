@@ -39,8 +39,9 @@ TEST(InputBitsTest, DifferByRankAndPlace) {
         values.insert(InputBits(dtype, rank, i));
       }
     }
-    // 64 draws; types of 8 and 16 bits have so few values to draw from that
-    // some of them are the same.
+    // 64 draws, always the same ones; types of 8 and 16 bits have so few values
+    // to draw from that some of them coincide. Data that did not depend on rank
+    // or on place would have at most 8 values.
     const std::size_t size = DTypeSize(dtype);
     EXPECT_GT(values.size(), size == 1 ? 40u : size == 2 ? 55u : 62u) << dtype;
   }

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/environment.h"
 #include "shoal/comm/timeouts.h"
@@ -37,14 +37,6 @@ std::string Variable(const char* name) {
 }
 
 }  // namespace
-
-double TimeoutScale() {
-  double scale;
-  if (!absl::SimpleAtod(Variable("SHOAL_TEST_TIMEOUT_SCALE"), &scale)) {
-    return 1;
-  }
-  return std::clamp(scale, 1.0, 1000.0);
-}
 
 Timeouts RankContext::SlowBuildTimeouts() {
   Timeouts timeouts;

@@ -55,11 +55,6 @@ struct RankContext {
 
 using RankBody = absl::Status (*)(const RankContext& context);
 
-// SHOAL_TEST_TIMEOUT_SCALE, at least 1: how many times slower this build is
-// than an optimised one. Deadlines that no correct program comes near are
-// multiplied by it.
-double TimeoutScale();
-
 // OK if `status` has this code and its message has all of `words`; otherwise an
 // error that says what it was instead.
 absl::Status ExpectStatus(const absl::Status& status, absl::StatusCode code,

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "shoal/base/stopwatch.h"
-#include "shoal/tests/harness/rank_body.h"
+#include "shoal/base/timeout_scale.h"
 
 namespace shoal::tests {
 

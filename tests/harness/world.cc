@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/base/stopwatch.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/process/child_processes.h"
 #include "shoal/process/local_world.h"
 #include "shoal/tests/harness/rank_body.h"

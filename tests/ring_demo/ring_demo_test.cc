@@ -24,13 +24,13 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
 #include "shoal/base/stopwatch.h"
 #include "shoal/comm/tcp_listener.h"
 #include "shoal/process/child_processes.h"
+#include "shoal/tests/ring_demo/figures.pb.h"
 
 namespace shoal {
 namespace {
@@ -167,11 +167,14 @@ std::string FileText(const std::string& path) {
 }
 
 // The document, by another's parser.
-google::protobuf::Struct ParseJson(const std::string& text) {
-  google::protobuf::Struct document;
-  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(text, &document).ok())
+ring_demo_test::Figures ParseFigures(const std::string& text) {
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  ring_demo_test::Figures figures;
+  EXPECT_TRUE(
+      google::protobuf::util::JsonStringToMessage(text, &figures, options).ok())
       << text;
-  return document;
+  return figures;
 }
 
 class RingDemoTest : public ::testing::TestWithParam<int> {};
@@ -194,25 +197,24 @@ TEST_P(RingDemoTest, ShowsAWorldThatIsRight) {
   EXPECT_THAT(run.output(), ContainsRegex("64 KiB +16384 .* 0\n"));
   for (int rank = 0; rank < world; ++rank) run.PidOfRank(rank);
 
-  const auto document = ParseJson(FileText(json));
-  const auto& fields = document.fields();
-  EXPECT_TRUE(fields.at("ok").bool_value());
-  EXPECT_EQ(fields.at("world_size").number_value(), world);
-  EXPECT_EQ(fields.at("ranks").list_value().values_size(), world);
-  EXPECT_EQ(fields.at("all_reduces").list_value().values_size(), 8);
-  for (const auto& value : fields.at("all_reduces").list_value().values()) {
-    const auto& figures = value.struct_value().fields();
-    EXPECT_EQ(figures.at("wrong_elements").number_value(), 0);
-    EXPECT_GT(figures.at("median_seconds").number_value(), 0);
-    EXPECT_GE(figures.at("repetitions").number_value(), 1);
+  const ring_demo_test::Figures figures = ParseFigures(FileText(json));
+  EXPECT_TRUE(figures.ok());
+  EXPECT_EQ(figures.world_size(), world);
+  ASSERT_EQ(figures.ranks_size(), world);
+  for (int rank = 0; rank < world; ++rank) {
+    EXPECT_EQ(figures.ranks(rank).rank(), rank);
+    EXPECT_EQ(figures.ranks(rank).layers_size(), 2);
   }
-  EXPECT_EQ(fields.at("pipeline")
-                .struct_value()
-                .fields()
-                .at("stages")
-                .list_value()
-                .values_size(),
-            world);
+  // Rank 0 has the last block.
+  EXPECT_EQ(figures.ranks(0).layers(1), 10);
+  EXPECT_EQ(figures.all_reduces_size(), 8);
+  for (const ring_demo_test::AllReduce& figure : figures.all_reduces()) {
+    ASSERT_TRUE(figure.has_wrong_elements());
+    EXPECT_EQ(figure.wrong_elements(), 0);
+    EXPECT_GT(figure.median_seconds(), 0);
+    EXPECT_GE(figure.repetitions(), 1);
+  }
+  EXPECT_EQ(figures.pipeline().stages_size(), world);
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, RingDemoTest, ::testing::Range(1, 9));
