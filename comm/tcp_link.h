@@ -30,7 +30,8 @@ class TcpLinkFactory {
   // `RESOURCE_EXHAUSTED` when the process has no descriptor left.
   static absl::StatusOr<TcpLinkFactory> Create();
 
-  // A link over a connected, non-blocking socket.
+  // A link over a connected, non-blocking socket, whose send buffer becomes
+  // small where both ends are on one machine.
   absl::StatusOr<std::unique_ptr<Link>> Make(GuardedDescriptor socket) const;
 
  private:

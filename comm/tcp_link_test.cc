@@ -89,6 +89,16 @@ TEST_F(TcpLinkTest, GathersAndScatters) {
   EXPECT_EQ(y.substr(0, 5), "yload");
 }
 
+TEST_F(TcpLinkTest, TheSendBufferIsBoundedOnOneMachine) {
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  ASSERT_EQ(
+      getsockopt(near_->descriptor(), SOL_SOCKET, SO_SNDBUF, &bytes, &length),
+      0);
+  // The kernel doubles what it is given, for its own books.
+  EXPECT_EQ(bytes, 2 * 128 * 1024);
+}
+
 TEST_F(TcpLinkTest, NothingToReadWouldBlock) {
   char byte;
   const iovec piece = {&byte, 1};
