@@ -6,16 +6,19 @@
 // the buffer, the buffer's alignment, or how a vector is cut into calls: ranks
 // that cut it differently compute the same bits. In full:
 //
-//   f32, f64   IEEE 754, one rounding.
-//   f16, bf16  The operation is done in float and rounded once, to nearest
-//   even. integers   Two's complement; they wrap around. min, max   -0 is less
-//   than +0. Of two NaNs the first operand's is the
-//              result, of one NaN and a number the NaN; it is made quiet and
-//              keeps its sign and payload.
-//   sum, ...   A NaN operand makes the result a NaN; which of two NaNs it is,
-//   is
-//              the machine's choice, and always the same one.
-//   average    Adds like sum; `FinishReduce` divides.
+//   f32, f64      IEEE 754, one rounding.
+//   f16, bf16     The operation is done in float and rounded once, to nearest
+//                 even.
+//   integers      Two's complement; they wrap around.
+//   min, max      -0 is less than +0.
+//   NaN           Of two NaNs the first operand's is the result, of one NaN and
+//                 a number the NaN; it is made quiet and keeps its sign and
+//                 payload. The NaN that comes of numbers (infinity minus
+//                 infinity) has the bits that the machine gives it.
+//   average       Adds like sum; `FinishReduce` divides.
+//
+// Vectorised by Google Highway for the best instruction set of the machine that
+// it runs on; reduce_reference.h is the same arithmetic in plain C++.
 //
 // Pure functions; thread-safe as far as the memory is.
 
