@@ -101,10 +101,15 @@ absl::Status CheckPartPlace(absl::string_view method,
                    " must be part ", rank, ", this rank's, of ", whole_name));
 }
 
-absl::Status CheckOp(absl::string_view method, ReduceOp op) {
-  if (IsValidReduceOp(op)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(method, ": unknown reduction ", ReduceOpName(op)));
+absl::Status CheckOp(absl::string_view method, ReduceOp op, DType dtype) {
+  if (!IsValidReduceOp(op)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method, ": unknown reduction ", ReduceOpName(op)));
+  }
+  if (ReduceOpTakes(op, dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      method, ": ", ReduceOpName(op),
+      " is a reduction of integers, but the buffers are ", DTypeName(dtype)));
 }
 
 absl::Status CheckOptions(absl::string_view method,
@@ -186,7 +191,7 @@ absl::StatusOr<Call> CallBuilder::AllReduce(const ConstBuffer& input,
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
   SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
-  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op));
+  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype));
   SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
   if (input.count != output.count) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -213,7 +218,7 @@ absl::StatusOr<Call> CallBuilder::ReduceScatter(
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
   SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
-  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op));
+  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype));
   SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
   SHOAL_RETURN_IF_ERROR(
       CheckParts(kMethod, "input", input, "output", output, world_size_));

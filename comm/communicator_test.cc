@@ -181,6 +181,7 @@ TEST_F(CommunicatorTest, RefusesCountsAndTypesThatDoNotFit) {
   integers.dtype = DType::kI32;
   ExpectRefused(comm_.AllReduce(Of(large_), integers, ReduceOp::kSum),
                 {"f32", "i32"});
+  SHOAL_EXPECT_OK(comm_.AllReduce(integers, ReduceOp::kOr));
 }
 
 TEST_F(CommunicatorTest, RefusesOverlapThatIsNotInPlace) {
@@ -211,6 +212,10 @@ TEST_F(CommunicatorTest, RefusesRanksOpsTagsAndOptionsThatAreNone) {
   ExpectRefused(comm_.SendRecv(Of(small_), 1, Of(large_), 0), {"itself"});
   ExpectRefused(comm_.Send(Of(small_), 0, -1), {"tag", "-1"});
   ExpectRefused(comm_.AllReduce(Of(small_), static_cast<ReduceOp>(77)), {"77"});
+  ExpectRefused(comm_.AllReduce(Of(small_), ReduceOp::kAnd),
+                {"AllReduce", "and", "integers", "f32"});
+  ExpectRefused(comm_.ReduceScatter(Of(large_), Of(small_), ReduceOp::kXor),
+                {"ReduceScatter", "xor", "integers", "f32"});
   CallOptions options;
   options.timeout = absl::ZeroDuration();
   ExpectRefused(comm_.Barrier(options), {"Barrier", "time-out"});

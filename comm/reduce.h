@@ -15,6 +15,7 @@
 //                 a number the NaN; it is made quiet and keeps its sign and
 //                 payload. The NaN that comes of numbers (infinity minus
 //                 infinity) has the bits that the machine gives it.
+//   and, or, xor  Bit by bit, whatever the type.
 //   average       Adds like sum; `FinishReduce` divides.
 //
 // Vectorised by Google Highway for the best instruction set of the machine that

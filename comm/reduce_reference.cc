@@ -97,6 +97,25 @@ T Max(T first, T second) {
   return first < second ? second : first;
 }
 
+// Of the elements as they lie in memory.
+template <typename T>
+T CombineBits(ReduceOp op, T first, T second) {
+  unsigned char a[sizeof(T)], b[sizeof(T)];
+  std::memcpy(a, &first, sizeof(T));
+  std::memcpy(b, &second, sizeof(T));
+  for (std::size_t i = 0; i < sizeof(T); ++i) {
+    a[i] = op == ReduceOp::kAnd  ? a[i] & b[i]
+           : op == ReduceOp::kOr ? a[i] | b[i]
+                                 : a[i] ^ b[i];
+  }
+  std::memcpy(&first, a, sizeof(T));
+  return first;
+}
+
+bool IsOfBits(ReduceOp op) {
+  return op == ReduceOp::kAnd || op == ReduceOp::kOr || op == ReduceOp::kXor;
+}
+
 template <typename T>
 T Combine(ReduceOp op, T first, T second) {
   switch (op) {
@@ -109,6 +128,10 @@ T Combine(ReduceOp op, T first, T second) {
       return Min(first, second);
     case ReduceOp::kMax:
       return Max(first, second);
+    case ReduceOp::kAnd:
+    case ReduceOp::kOr:
+    case ReduceOp::kXor:
+      break;  // CombineBits
   }
   return first;
 }
@@ -126,7 +149,8 @@ void ReduceAs(ReduceOp op, const void* first, const void* second, void* out,
     std::memcpy(&x, a + at, sizeof(Stored));
     std::memcpy(&y, b + at, sizeof(Stored));
     const Stored result =
-        Type::Store(Combine(op, Type::Load(x), Type::Load(y)));
+        IsOfBits(op) ? CombineBits(op, x, y)
+                     : Type::Store(Combine(op, Type::Load(x), Type::Load(y)));
     std::memcpy(c + at, &result, sizeof(Stored));
   }
 }

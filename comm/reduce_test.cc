@@ -83,6 +83,9 @@ T Smaller(T first, T second) {
 
 template <typename T>
 T Expected(ReduceOp op, T first, T second) {
+  if (op == ReduceOp::kAnd) return FromBits<T>(BitsOf(first) & BitsOf(second));
+  if (op == ReduceOp::kOr) return FromBits<T>(BitsOf(first) | BitsOf(second));
+  if (op == ReduceOp::kXor) return FromBits<T>(BitsOf(first) ^ BitsOf(second));
   if (IsNan(first)) return FromBits<T>(BitsOf(first) | QuietBit<T>());
   if (IsNan(second)) return FromBits<T>(BitsOf(second) | QuietBit<T>());
   if (op == ReduceOp::kMin || op == ReduceOp::kMax) {
