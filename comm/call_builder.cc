@@ -101,10 +101,28 @@ absl::Status CheckPartPlace(absl::string_view method,
                    " must be part ", rank, ", this rank's, of ", whole_name));
 }
 
-absl::Status CheckOp(absl::string_view method, ReduceOp op, DType dtype) {
+absl::Status CheckOp(absl::string_view method, ReduceOp op, DType dtype,
+                     const CallOptions& options) {
   if (!IsValidReduceOp(op)) {
     return absl::InvalidArgumentError(
         absl::StrCat(method, ": unknown reduction ", ReduceOpName(op)));
+  }
+  const bool has_function =
+      options.user_reduction != nullptr && *options.user_reduction != nullptr;
+  if (op == ReduceOp::kUser && !has_function) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method,
+                     ": the reduction is the user's, but "
+                     "CallOptions::user_reduction has no function"));
+  }
+  if (op != ReduceOp::kUser && options.user_reduction != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method,
+                     ": CallOptions::user_reduction is set, but the "
+                     "reduction is ",
+                     ReduceOpName(op),
+                     "; ask for "
+                     "ReduceOp::kUser"));
   }
   if (ReduceOpTakes(op, dtype)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -191,7 +209,7 @@ absl::StatusOr<Call> CallBuilder::AllReduce(const ConstBuffer& input,
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
   SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
-  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype));
+  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype, options));
   SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
   if (input.count != output.count) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -206,6 +224,7 @@ absl::StatusOr<Call> CallBuilder::AllReduce(const ConstBuffer& input,
   }
   Call call = CollectiveCall(CallKind::kAllReduce, input, options);
   call.signature.op = op;
+  call.user_reduction = options.user_reduction;
   call.input = input.data;
   call.output = output.data;
   return call;
@@ -218,7 +237,7 @@ absl::StatusOr<Call> CallBuilder::ReduceScatter(
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
   SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
-  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype));
+  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype, options));
   SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
   SHOAL_RETURN_IF_ERROR(
       CheckParts(kMethod, "input", input, "output", output, world_size_));
@@ -226,6 +245,7 @@ absl::StatusOr<Call> CallBuilder::ReduceScatter(
       CheckPartPlace(kMethod, "input", input, "output", output, rank_));
   Call call = CollectiveCall(CallKind::kReduceScatter, output, options);
   call.signature.op = op;
+  call.user_reduction = options.user_reduction;
   call.input = input.data;
   call.output = output.data;
   return call;

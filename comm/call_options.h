@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "shoal/base/dialect.h"
 #include "shoal/comm/algorithm.h"
+#include "shoal/comm/user_reduction.h"
 
 namespace shoal {
 
@@ -20,6 +21,9 @@ struct CallOptions {
   // Has to be the same on all ranks, like every other argument. An algorithm
   // that the collective does not have is refused.
   Algorithm algorithm = Algorithm::kAuto;
+  // The function of `ReduceOp::kUser`, and null with any other. It has to stay
+  // valid until the call completes.
+  const UserReduction* user_reduction = nullptr;
 };
 
 }  // namespace shoal

@@ -35,7 +35,7 @@ namespace shoal::internal {
 
 // out[i] = first[i] op second[i] for `count` elements. Any alignment. `out` may
 // be `first`, `second`, or both, and overlaps them in no other way. `dtype` and
-// `op` must be valid.
+// `op` must be valid, and `op` not kUser.
 void Reduce(DType dtype, ReduceOp op, const void* first, const void* second,
             void* out, std::int64_t count);
 

@@ -35,6 +35,8 @@ const char* NameOrNull(ReduceOp op) {
       return "or";
     case ReduceOp::kXor:
       return "xor";
+    case ReduceOp::kUser:
+      return "user";
   }
   return nullptr;
 }
@@ -60,6 +62,7 @@ bool ReduceOpTakes(ReduceOp op, DType dtype) {
     case ReduceOp::kMin:
     case ReduceOp::kMax:
     case ReduceOp::kAverage:
+    case ReduceOp::kUser:
       return true;
     case ReduceOp::kAnd:
     case ReduceOp::kOr:

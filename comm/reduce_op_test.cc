@@ -28,12 +28,13 @@ TEST(ReduceOpTest, ValuesOfTheWireFormat) {
   EXPECT_EQ(static_cast<int>(ReduceOp::kAnd), 5);
   EXPECT_EQ(static_cast<int>(ReduceOp::kOr), 6);
   EXPECT_EQ(static_cast<int>(ReduceOp::kXor), 7);
+  EXPECT_EQ(static_cast<int>(ReduceOp::kUser), 8);
 }
 
-TEST(ReduceOpTest, ExactlyTheListedOnesAreValid) {
-  std::set<int> listed;
+TEST(ReduceOpTest, ExactlyTheListedOnesAndTheUsersAreValid) {
+  std::set<int> listed = {static_cast<int>(ReduceOp::kUser)};
   for (const ReduceOp op : kAllReduceOps) listed.insert(static_cast<int>(op));
-  EXPECT_EQ(listed.size(), std::size(kAllReduceOps));
+  EXPECT_EQ(listed.size(), std::size(kAllReduceOps) + 1);
   for (int i = 0; i < 256; ++i) {
     EXPECT_EQ(IsValidReduceOp(static_cast<ReduceOp>(i)), listed.count(i) == 1)
         << i;
@@ -70,8 +71,9 @@ TEST(ReduceOpTest, TakesTheNamesOfNcclTests) {
 }
 
 TEST(ReduceOpTest, WhatIsNoneHasANameThatIsNotReadBack) {
+  EXPECT_EQ(ReduceOpName(ReduceOp::kUser), "user");
   EXPECT_EQ(ReduceOpName(static_cast<ReduceOp>(99)), "op(99)");
-  for (const char* name : {"", "Sum", "mean", "op(99)"}) {
+  for (const char* name : {"", "Sum", "mean", "user", "op(99)"}) {
     EXPECT_THAT(
         ParseReduceOp(name),
         StatusIs(

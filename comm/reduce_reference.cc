@@ -131,7 +131,8 @@ T Combine(ReduceOp op, T first, T second) {
     case ReduceOp::kAnd:
     case ReduceOp::kOr:
     case ReduceOp::kXor:
-      break;  // CombineBits
+    case ReduceOp::kUser:
+      break;  // CombineBits, or the user's own
   }
   return first;
 }

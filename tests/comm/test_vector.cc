@@ -61,6 +61,7 @@ T CombineFloats(ReduceOp op, T a, T b) {
     case ReduceOp::kAnd:
     case ReduceOp::kOr:
     case ReduceOp::kXor:
+    case ReduceOp::kUser:
       break;  // refused
   }
   return a;
@@ -87,6 +88,8 @@ T CombineIntegers(ReduceOp op, T a, T b) {
       return static_cast<T>(x | y);
     case ReduceOp::kXor:
       return static_cast<T>(x ^ y);
+    case ReduceOp::kUser:
+      break;
   }
   return a;
 }
