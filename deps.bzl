@@ -53,6 +53,8 @@ def shoal_dependencies():
         "com_google_absl",
         "com_google_googletest",
         "com_google_protobuf",
+        "google_benchmark",
+        "highway",
     ]:
         _maybe(_vendored_folder, name = name, folder = name)
 

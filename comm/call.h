@@ -16,6 +16,7 @@
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/user_reduction.h"
 
 namespace shoal {
 
@@ -68,6 +69,8 @@ struct Call {
   CallSignature signature;
   const void* input = nullptr;
   void* output = nullptr;
+  // With ReduceOp::kUser only.
+  const UserReduction* user_reduction = nullptr;
   // Send and Recv only.
   std::int32_t peer = -1;
   std::int32_t tag = 0;

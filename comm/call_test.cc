@@ -89,9 +89,9 @@ TEST(CallSignatureTest, TextOfWhatIsNoCall) {
             "unknown call(77)");
   EXPECT_EQ(
       Signature(CallKind::kAllReduce, static_cast<DType>(9),
-                static_cast<ReduceOp>(8), static_cast<Algorithm>(7), -1, 0)
+                static_cast<ReduceOp>(88), static_cast<Algorithm>(7), -1, 0)
           .ToString(),
-      "AllReduce(dtype(9) x -1, op(8), algorithm(7))");
+      "AllReduce(dtype(9) x -1, op(88), algorithm(7))");
 }
 
 TEST(CallSignatureTest, EveryFieldCounts) {

@@ -2,204 +2,36 @@
 
 #include "shoal/comm/communicator.h"
 
+#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/call_builder.h"
+#include "shoal/comm/call_options.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
 
 namespace shoal {
-namespace {
 
-std::uintptr_t Address(const void* data) {
-  return reinterpret_cast<std::uintptr_t>(data);
+internal::CallBuilder Communicator::Make() const {
+  return internal::CallBuilder(rank(), world_size());
 }
 
-// The buffers have been checked, so that their sizes do not overflow.
-std::size_t Bytes(const ConstBuffer& buffer) {
-  return static_cast<std::size_t>(buffer.count) * DTypeSize(buffer.dtype);
+absl::Status Communicator::Run(const absl::StatusOr<Call>& call,
+                               const CallOptions& options) {
+  SHOAL_RETURN_IF_ERROR(call.status());
+  return Execute(absl::MakeConstSpan(&*call, 1), options);
 }
-
-bool Overlap(const ConstBuffer& a, const ConstBuffer& b) {
-  if (a.count == 0 || b.count == 0) return false;
-  return Address(a.data) < Address(b.data) + Bytes(b) &&
-         Address(b.data) < Address(a.data) + Bytes(a);
-}
-
-absl::Status CheckBuffer(absl::string_view method, absl::string_view name,
-                         const ConstBuffer& buffer) {
-  if (!IsValidDType(buffer.dtype)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        method, ": ", name, " has the unknown type ", DTypeName(buffer.dtype)));
-  }
-  if (buffer.count < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        method, ": ", name, " has a negative count (", buffer.count, ")"));
-  }
-  const std::int64_t limit = std::numeric_limits<std::int64_t>::max() /
-                             static_cast<std::int64_t>(DTypeSize(buffer.dtype));
-  if (buffer.count > limit) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        method, ": ", name, " has ", buffer.count, " elements of ",
-        DTypeName(buffer.dtype), ", more than an address space holds"));
-  }
-  if (buffer.count > 0 && buffer.data == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        method, ": ", name, " is null but has ", buffer.count, " elements"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckSameType(absl::string_view method, const ConstBuffer& input,
-                           const ConstBuffer& output) {
-  if (input.dtype == output.dtype) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      method, ": input is ", DTypeName(input.dtype), " but output is ",
-      DTypeName(output.dtype), "; they must have the same type"));
-}
-
-// `whole` has to be `world_size` parts of `part`.
-absl::Status CheckParts(absl::string_view method, absl::string_view whole_name,
-                        const ConstBuffer& whole, absl::string_view part_name,
-                        const ConstBuffer& part, int world_size) {
-  if (part.count <= std::numeric_limits<std::int64_t>::max() / world_size &&
-      whole.count == part.count * world_size) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      method, ": ", whole_name, " has ", whole.count, " elements but ",
-      part_name, " has ", part.count, " in a world of ", world_size, "; ",
-      whole_name, " must have world_size times as many"));
-}
-
-// Where `part` lies in `whole` when the call is in place.
-absl::Status CheckPartPlace(absl::string_view method,
-                            absl::string_view whole_name,
-                            const ConstBuffer& whole,
-                            absl::string_view part_name,
-                            const ConstBuffer& part, int rank) {
-  if (!Overlap(whole, part)) return absl::OkStatus();
-  if (Address(part.data) ==
-      Address(whole.data) + static_cast<std::size_t>(rank) * Bytes(part)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(method, ": ", part_name, " and ", whole_name,
-                   " overlap; they must be disjoint, or (in place) ", part_name,
-                   " must be part ", rank, ", this rank's, of ", whole_name));
-}
-
-absl::Status CheckOp(absl::string_view method, ReduceOp op) {
-  if (IsValidReduceOp(op)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(method, ": unknown reduction ", ReduceOpName(op)));
-}
-
-absl::Status CheckOptions(absl::string_view method,
-                          const CallOptions& options) {
-  if (options.timeout.has_value() && *options.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(method, ": the time-out must be more than zero, not ",
-                     absl::FormatDuration(*options.timeout)));
-  }
-  if (!IsValidAlgorithm(options.algorithm)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        method, ": unknown algorithm ", AlgorithmName(options.algorithm)));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckRank(absl::string_view method, absl::string_view name,
-                       int rank, int world_size) {
-  if (rank >= 0 && rank < world_size) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(method, ": ", name, " ", rank,
-                                                 " is outside the world of ",
-                                                 world_size, " ranks"));
-}
-
-absl::Status CheckMessage(absl::string_view method,
-                          absl::string_view buffer_name,
-                          const ConstBuffer& buffer,
-                          absl::string_view peer_name, int peer, int world_size,
-                          int tag, const CallOptions& options) {
-  SHOAL_RETURN_IF_ERROR(CheckBuffer(method, buffer_name, buffer));
-  SHOAL_RETURN_IF_ERROR(CheckOptions(method, options));
-  SHOAL_RETURN_IF_ERROR(CheckRank(method, peer_name, peer, world_size));
-  if (options.algorithm != Algorithm::kAuto) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(method, ": has no choice of algorithms, but ",
-                     AlgorithmName(options.algorithm), " is asked for"));
-  }
-  if (tag < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(method, ": the tag must be 0 or more, not ", tag));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RefuseSelf(absl::string_view method, int peer, int rank) {
-  if (peer != rank) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      method, ": rank ", rank,
-      " cannot exchange a message with itself; copy the memory, or use "
-      "SendRecv with both ends on this rank"));
-}
-
-Call MessageCall(CallKind kind, const ConstBuffer& buffer, int peer, int tag) {
-  Call call;
-  call.signature.kind = kind;
-  call.signature.dtype = buffer.dtype;
-  call.signature.count = buffer.count;
-  call.peer = peer;
-  call.tag = tag;
-  return call;
-}
-
-Call CollectiveCall(CallKind kind, const ConstBuffer& part,
-                    const CallOptions& options) {
-  Call call;
-  call.signature.kind = kind;
-  call.signature.dtype = part.dtype;
-  call.signature.count = part.count;
-  call.signature.algorithm = options.algorithm;
-  return call;
-}
-
-}  // namespace
 
 absl::Status Communicator::AllReduce(ConstBuffer input, Buffer output,
                                      ReduceOp op, const CallOptions& options) {
-  constexpr absl::string_view kMethod = "AllReduce";
-  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
-  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
-  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
-  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op));
-  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
-  if (input.count != output.count) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        kMethod, ": input has ", input.count, " elements but output has ",
-        output.count, "; they must have equally many"));
-  }
-  if (input.data != output.data && Overlap(input, output)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        kMethod,
-        ": input and output overlap in part; they must be the same memory (in "
-        "place) or disjoint"));
-  }
-  Call call = CollectiveCall(CallKind::kAllReduce, input, options);
-  call.signature.op = op;
-  call.input = input.data;
-  call.output = output.data;
-  return Execute(absl::MakeConstSpan(&call, 1), options);
+  return Run(Make().AllReduce(input, output, op, options), options);
 }
 
 absl::Status Communicator::AllReduce(Buffer buffer, ReduceOp op,
@@ -210,109 +42,45 @@ absl::Status Communicator::AllReduce(Buffer buffer, ReduceOp op,
 absl::Status Communicator::ReduceScatter(ConstBuffer input, Buffer output,
                                          ReduceOp op,
                                          const CallOptions& options) {
-  constexpr absl::string_view kMethod = "ReduceScatter";
-  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
-  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
-  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
-  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op));
-  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
-  SHOAL_RETURN_IF_ERROR(
-      CheckParts(kMethod, "input", input, "output", output, world_size()));
-  SHOAL_RETURN_IF_ERROR(
-      CheckPartPlace(kMethod, "input", input, "output", output, rank()));
-  Call call = CollectiveCall(CallKind::kReduceScatter, output, options);
-  call.signature.op = op;
-  call.input = input.data;
-  call.output = output.data;
-  return Execute(absl::MakeConstSpan(&call, 1), options);
+  return Run(Make().ReduceScatter(input, output, op, options), options);
 }
 
 absl::Status Communicator::AllGather(ConstBuffer input, Buffer output,
                                      const CallOptions& options) {
-  constexpr absl::string_view kMethod = "AllGather";
-  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
-  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
-  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
-  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
-  SHOAL_RETURN_IF_ERROR(
-      CheckParts(kMethod, "output", output, "input", input, world_size()));
-  SHOAL_RETURN_IF_ERROR(
-      CheckPartPlace(kMethod, "output", output, "input", input, rank()));
-  Call call = CollectiveCall(CallKind::kAllGather, input, options);
-  call.input = input.data;
-  call.output = output.data;
-  return Execute(absl::MakeConstSpan(&call, 1), options);
+  return Run(Make().AllGather(input, output, options), options);
 }
 
 absl::Status Communicator::Broadcast(Buffer buffer, int root,
                                      const CallOptions& options) {
-  constexpr absl::string_view kMethod = "Broadcast";
-  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "buffer", buffer));
-  SHOAL_RETURN_IF_ERROR(CheckRank(kMethod, "root", root, world_size()));
-  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
-  Call call = CollectiveCall(CallKind::kBroadcast, buffer, options);
-  call.signature.root = root;
-  call.input = buffer.data;
-  call.output = buffer.data;
-  return Execute(absl::MakeConstSpan(&call, 1), options);
+  return Run(Make().Broadcast(buffer, root, options), options);
 }
 
 absl::Status Communicator::Barrier(const CallOptions& options) {
-  SHOAL_RETURN_IF_ERROR(CheckOptions("Barrier", options));
-  const Call call = CollectiveCall(CallKind::kBarrier, {}, options);
-  return Execute(absl::MakeConstSpan(&call, 1), options);
+  return Run(Make().Barrier(options), options);
 }
 
 absl::Status Communicator::Send(ConstBuffer buffer, int to, int tag,
                                 const CallOptions& options) {
-  SHOAL_RETURN_IF_ERROR(CheckMessage("Send", "buffer", buffer, "receiver", to,
-                                     world_size(), tag, options));
-  SHOAL_RETURN_IF_ERROR(RefuseSelf("Send", to, rank()));
-  Call call = MessageCall(CallKind::kSend, buffer, to, tag);
-  call.input = buffer.data;
-  return Execute(absl::MakeConstSpan(&call, 1), options);
+  return Run(Make().Send(buffer, to, tag, options), options);
 }
 
 absl::Status Communicator::Recv(Buffer buffer, int from, int tag,
                                 const CallOptions& options) {
-  SHOAL_RETURN_IF_ERROR(CheckMessage("Recv", "buffer", buffer, "sender", from,
-                                     world_size(), tag, options));
-  SHOAL_RETURN_IF_ERROR(RefuseSelf("Recv", from, rank()));
-  Call call = MessageCall(CallKind::kRecv, buffer, from, tag);
-  call.output = buffer.data;
-  return Execute(absl::MakeConstSpan(&call, 1), options);
+  return Run(Make().Recv(buffer, from, tag, options), options);
 }
 
 absl::Status Communicator::SendRecv(ConstBuffer send, int to, Buffer recv,
                                     int from, int tag,
                                     const CallOptions& options) {
-  constexpr absl::string_view kMethod = "SendRecv";
-  SHOAL_RETURN_IF_ERROR(CheckMessage(kMethod, "send", send, "receiver", to,
-                                     world_size(), tag, options));
-  SHOAL_RETURN_IF_ERROR(CheckMessage(kMethod, "recv", recv, "sender", from,
-                                     world_size(), tag, options));
-  if (Overlap(send, recv)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kMethod, ": the two buffers overlap"));
+  SHOAL_ASSIGN_OR_RETURN(const auto calls,
+                         Make().SendRecv(send, to, recv, from, tag, options));
+  if (to != rank()) return Execute(calls, options);
+  SHOAL_RETURN_IF_ERROR(status());
+  if (send.count > 0) {
+    std::memcpy(recv.data, send.data,
+                static_cast<std::size_t>(send.count) * DTypeSize(send.dtype));
   }
-  if (to == rank() && from == rank()) {
-    SHOAL_RETURN_IF_ERROR(status());
-    if (send.dtype != recv.dtype || send.count != recv.count) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          kMethod, ": rank ", rank(), " sends itself ", DTypeName(send.dtype),
-          " x ", send.count, " but receives ", DTypeName(recv.dtype), " x ",
-          recv.count));
-    }
-    if (send.count > 0) std::memcpy(recv.data, send.data, Bytes(send));
-    return absl::OkStatus();
-  }
-  SHOAL_RETURN_IF_ERROR(RefuseSelf(kMethod, to, rank()));
-  SHOAL_RETURN_IF_ERROR(RefuseSelf(kMethod, from, rank()));
-  Call calls[2] = {MessageCall(CallKind::kSend, send, to, tag),
-                   MessageCall(CallKind::kRecv, recv, from, tag)};
-  calls[0].input = send.data;
-  calls[1].output = recv.data;
-  return Execute(calls, options);
+  return absl::OkStatus();
 }
 
 void Communicator::Abort(const absl::Status& reason) {

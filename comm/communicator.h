@@ -38,54 +38,20 @@
 #ifndef SHOAL_COMM_COMMUNICATOR_H_
 #define SHOAL_COMM_COMMUNICATOR_H_
 
-#include <cstdint>
-#include <optional>
-
 #include "absl/status/status.h"
-#include "absl/time/time.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "shoal/base/dialect.h"
-#include "shoal/comm/algorithm.h"
+#include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
-#include "shoal/comm/dtype.h"
+#include "shoal/comm/call_options.h"
 #include "shoal/comm/reduce_op.h"
 
 namespace shoal {
 
-// Memory that a call reads. `data` may be null when `count` is 0.
-struct ConstBuffer {
-  const void* data = nullptr;
-  std::int64_t count = 0;  // elements
-  DType dtype = DType::kU8;
-};
-
-// Memory that a call writes.
-struct Buffer {
-  void* data = nullptr;
-  std::int64_t count = 0;  // elements
-  DType dtype = DType::kU8;
-
-  operator ConstBuffer() const { return {data, count, dtype}; }
-};
-
-// The buffer that is the elements of `span`.
-template <typename T>
-Buffer BufferOf(absl::Span<T> span) {
-  return {span.data(), static_cast<std::int64_t>(span.size()), DTypeOf<T>()};
-}
-template <typename T>
-ConstBuffer BufferOf(absl::Span<const T> span) {
-  return {span.data(), static_cast<std::int64_t>(span.size()), DTypeOf<T>()};
-}
-
-// What a single call may choose for itself.
-struct CallOptions {
-  // Unset: the communicator's operation time-out. Zero or less is refused.
-  std::optional<absl::Duration> timeout;
-  // Has to be the same on all ranks, like every other argument. An algorithm
-  // that the collective does not have is refused.
-  Algorithm algorithm = Algorithm::kAuto;
-};
+namespace internal {
+class CallBuilder;
+}  // namespace internal
 
 class Communicator {
  public:
@@ -157,6 +123,10 @@ class Communicator {
   Communicator() = default;
 
  private:
+  internal::CallBuilder Make() const;
+  absl::Status Run(const absl::StatusOr<Call>& call,
+                   const CallOptions& options);
+
   // The arguments have been checked. `calls` has one element, or two (a Send
   // and a Recv) that proceed side by side.
   virtual absl::Status Execute(absl::Span<const Call> calls,

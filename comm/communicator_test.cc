@@ -17,6 +17,7 @@
 #include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/user_reduction.h"
 
 namespace shoal {
 namespace {
@@ -181,6 +182,7 @@ TEST_F(CommunicatorTest, RefusesCountsAndTypesThatDoNotFit) {
   integers.dtype = DType::kI32;
   ExpectRefused(comm_.AllReduce(Of(large_), integers, ReduceOp::kSum),
                 {"f32", "i32"});
+  SHOAL_EXPECT_OK(comm_.AllReduce(integers, ReduceOp::kOr));
 }
 
 TEST_F(CommunicatorTest, RefusesOverlapThatIsNotInPlace) {
@@ -211,7 +213,23 @@ TEST_F(CommunicatorTest, RefusesRanksOpsTagsAndOptionsThatAreNone) {
   ExpectRefused(comm_.SendRecv(Of(small_), 1, Of(large_), 0), {"itself"});
   ExpectRefused(comm_.Send(Of(small_), 0, -1), {"tag", "-1"});
   ExpectRefused(comm_.AllReduce(Of(small_), static_cast<ReduceOp>(77)), {"77"});
+  ExpectRefused(comm_.AllReduce(Of(small_), ReduceOp::kAnd),
+                {"AllReduce", "and", "integers", "f32"});
+  ExpectRefused(comm_.ReduceScatter(Of(large_), Of(small_), ReduceOp::kXor),
+                {"ReduceScatter", "xor", "integers", "f32"});
+  ExpectRefused(comm_.AllReduce(Of(small_), ReduceOp::kUser),
+                {"AllReduce", "user_reduction", "no function"});
   CallOptions options;
+  const UserReduction empty;
+  options.user_reduction = &empty;
+  ExpectRefused(comm_.AllReduce(Of(small_), ReduceOp::kUser, options),
+                {"AllReduce", "user_reduction", "no function"});
+  const UserReduction nothing = [](const void*, const void*, void*,
+                                   std::int64_t) {};
+  options.user_reduction = &nothing;
+  ExpectRefused(comm_.AllReduce(Of(small_), ReduceOp::kMax, options),
+                {"AllReduce", "user_reduction", "max", "kUser"});
+  options = {};
   options.timeout = absl::ZeroDuration();
   ExpectRefused(comm_.Barrier(options), {"Barrier", "time-out"});
   options = {};

@@ -11,6 +11,7 @@
 #include "shoal/base/status_matchers.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/communicator.h"
+#include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
 
 namespace shoal {
@@ -31,6 +32,7 @@ TEST(IdentityCommunicatorTest, EveryCollectiveIsTheIdentity) {
   IdentityCommunicator comm;
   const std::vector<float> values = {1.5F, -0.0F, 3e38F};
   for (const ReduceOp op : kAllReduceOps) {
+    if (!ReduceOpTakes(op, DType::kF32)) continue;
     std::vector<float> input = values;
     std::vector<float> output(3);
     SHOAL_EXPECT_OK(comm.AllReduce(Of(input), Of(output), op));

@@ -15,6 +15,7 @@
 #include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce.h"
+#include "shoal/comm/reduce_op.h"
 #include "shoal/comm/schedule.h"
 
 namespace shoal::internal {
@@ -49,6 +50,7 @@ void Operation::Start(std::uint64_t id,
   // output.
   input_ = const_cast<char*>(static_cast<const char*>(call.input));
   output_ = static_cast<char*>(call.output);
+  user_reduction_ = call.user_reduction;
   cursors_.assign(schedule_->steps.size(), Cursor());
   steps_left_ = static_cast<int>(schedule_->steps.size());
   const std::size_t scratch_bytes = schedule_->scratch_count * element_size_;
@@ -113,7 +115,12 @@ void Operation::Reduce(int index, const char* received, std::int64_t count) {
   const char* const source = Source(index) + begin;
   const char* const first = step.source_first ? source : received;
   const char* const second = step.source_first ? received : source;
-  internal::Reduce(signature.dtype, signature.op, first, second, target, count);
+  if (signature.op == ReduceOp::kUser) {
+    (*user_reduction_)(first, second, target, count);
+  } else {
+    internal::Reduce(signature.dtype, signature.op, first, second, target,
+                     count);
+  }
   Advance(index, count);
 }
 

@@ -24,6 +24,7 @@
 #include "shoal/comm/call.h"
 #include "shoal/comm/ring_queue.h"
 #include "shoal/comm/schedule.h"
+#include "shoal/comm/user_reduction.h"
 
 namespace shoal::internal {
 
@@ -87,6 +88,7 @@ class Operation {
   std::uint64_t id_ = 0;
   std::shared_ptr<const Schedule> schedule_;
   std::size_t element_size_ = 1;
+  const UserReduction* user_reduction_ = nullptr;
   char* input_ = nullptr;
   char* output_ = nullptr;
   std::vector<Cursor> cursors_;

@@ -6,16 +6,20 @@
 // the buffer, the buffer's alignment, or how a vector is cut into calls: ranks
 // that cut it differently compute the same bits. In full:
 //
-//   f32, f64   IEEE 754, one rounding.
-//   f16, bf16  The operation is done in float and rounded once, to nearest
-//   even. integers   Two's complement; they wrap around. min, max   -0 is less
-//   than +0. Of two NaNs the first operand's is the
-//              result, of one NaN and a number the NaN; it is made quiet and
-//              keeps its sign and payload.
-//   sum, ...   A NaN operand makes the result a NaN; which of two NaNs it is,
-//   is
-//              the machine's choice, and always the same one.
-//   average    Adds like sum; `FinishReduce` divides.
+//   f32, f64      IEEE 754, one rounding.
+//   f16, bf16     The operation is done in float and rounded once, to nearest
+//                 even.
+//   integers      Two's complement; they wrap around.
+//   min, max      -0 is less than +0.
+//   NaN           Of two NaNs the first operand's is the result, of one NaN and
+//                 a number the NaN; it is made quiet and keeps its sign and
+//                 payload. The NaN that comes of numbers (infinity minus
+//                 infinity) has the bits that the machine gives it.
+//   and, or, xor  Bit by bit, whatever the type.
+//   average       Adds like sum; `FinishReduce` divides.
+//
+// Vectorised by Google Highway for the best instruction set of the machine that
+// it runs on; reduce_reference.h is the same arithmetic in plain C++.
 //
 // Pure functions; thread-safe as far as the memory is.
 
@@ -31,7 +35,7 @@ namespace shoal::internal {
 
 // out[i] = first[i] op second[i] for `count` elements. Any alignment. `out` may
 // be `first`, `second`, or both, and overlaps them in no other way. `dtype` and
-// `op` must be valid.
+// `op` must be valid, and `op` not kUser.
 void Reduce(DType dtype, ReduceOp op, const void* first, const void* second,
             void* out, std::int64_t count);
 

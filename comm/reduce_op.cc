@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "shoal/comm/dtype.h"
 
 namespace shoal {
 namespace {
@@ -28,6 +29,14 @@ const char* NameOrNull(ReduceOp op) {
       return "max";
     case ReduceOp::kAverage:
       return "average";
+    case ReduceOp::kAnd:
+      return "and";
+    case ReduceOp::kOr:
+      return "or";
+    case ReduceOp::kXor:
+      return "xor";
+    case ReduceOp::kUser:
+      return "user";
   }
   return nullptr;
 }
@@ -45,6 +54,23 @@ std::array<std::string, 256> MakeNames() {
 }  // namespace
 
 bool IsValidReduceOp(ReduceOp op) { return NameOrNull(op) != nullptr; }
+
+bool ReduceOpTakes(ReduceOp op, DType dtype) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kProduct:
+    case ReduceOp::kMin:
+    case ReduceOp::kMax:
+    case ReduceOp::kAverage:
+    case ReduceOp::kUser:
+      return true;
+    case ReduceOp::kAnd:
+    case ReduceOp::kOr:
+    case ReduceOp::kXor:
+      return !IsFloatingPoint(dtype);
+  }
+  return false;
+}
 
 absl::string_view ReduceOpName(ReduceOp op) {
   static const auto* const names =

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "shoal/base/dialect.h"
+#include "shoal/comm/dtype.h"
 
 namespace shoal {
 
@@ -27,20 +28,34 @@ enum class ReduceOp : std::uint8_t {
   // The sum divided by the world size at the end, once. For integers: the
   // wrapped sum, divided with truncation toward zero.
   kAverage = 4,
+  // Bit by bit; of integers only.
+  kAnd = 5,
+  kOr = 6,
+  kXor = 7,
+  // The function of CallOptions::user_reduction (user_reduction.h).
+  kUser = 8,
 };
 
-inline constexpr ReduceOp kAllReduceOps[] = {ReduceOp::kSum, ReduceOp::kProduct,
-                                             ReduceOp::kMin, ReduceOp::kMax,
-                                             ReduceOp::kAverage};
+// Those that need no function of the user's.
+inline constexpr ReduceOp kAllReduceOps[] = {
+    ReduceOp::kSum,     ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax,
+    ReduceOp::kAverage, ReduceOp::kAnd,     ReduceOp::kOr,  ReduceOp::kXor};
 
-// True for the values named above; what arrives from a peer is checked by it.
+// True for the values named in the enumeration; what arrives from a peer is
+// checked by it.
 bool IsValidReduceOp(ReduceOp op);
 
-// "sum", "product", "min", "max", "average"; "op(9)" for a value that is none.
+// Whether the reduction is one of elements of this type: and, or and xor are
+// refused for floating point. Both must be valid.
+bool ReduceOpTakes(ReduceOp op, DType dtype);
+
+// "sum", "product", "min", "max", "average", "and", "or", "xor",
+// "user"; "op(99)" for a value that is none.
 absl::string_view ReduceOpName(ReduceOp op);
 
-// The inverse of `ReduceOpName`; "prod" and "avg", as nccl-tests spells them,
-// are taken too. `INVALID_ARGUMENT` names the text and the choice.
+// The inverse of `ReduceOpName`, but for "user"; "prod" and "avg", as
+// nccl-tests spells them, are taken too. `INVALID_ARGUMENT` names the text and
+// the choice.
 absl::StatusOr<ReduceOp> ParseReduceOp(absl::string_view name);
 
 std::ostream& operator<<(std::ostream& out, ReduceOp op);

@@ -8,15 +8,18 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "hwy/targets.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/float16.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/reduce_reference.h"
 
 namespace shoal::internal {
 namespace {
@@ -80,9 +83,12 @@ T Smaller(T first, T second) {
 
 template <typename T>
 T Expected(ReduceOp op, T first, T second) {
+  if (op == ReduceOp::kAnd) return FromBits<T>(BitsOf(first) & BitsOf(second));
+  if (op == ReduceOp::kOr) return FromBits<T>(BitsOf(first) | BitsOf(second));
+  if (op == ReduceOp::kXor) return FromBits<T>(BitsOf(first) ^ BitsOf(second));
+  if (IsNan(first)) return FromBits<T>(BitsOf(first) | QuietBit<T>());
+  if (IsNan(second)) return FromBits<T>(BitsOf(second) | QuietBit<T>());
   if (op == ReduceOp::kMin || op == ReduceOp::kMax) {
-    if (IsNan(first)) return FromBits<T>(BitsOf(first) | QuietBit<T>());
-    if (IsNan(second)) return FromBits<T>(BitsOf(second) | QuietBit<T>());
     const T smaller = Smaller(first, second);
     if (op == ReduceOp::kMin) return smaller;
     return BitsOf(smaller) == BitsOf(first) ? second : first;
@@ -100,6 +106,20 @@ T Expected(ReduceOp op, T first, T second) {
                               : static_cast<Wide>(first) + second;
     return FromBits<T>(static_cast<std::uint64_t>(wide));
   }
+}
+
+// The bits of a NaN that comes of numbers are the machine's.
+template <typename T>
+testing::AssertionResult IsAsExpected(ReduceOp op, T first, T second,
+                                      T actual) {
+  const T expected = Expected(op, first, second);
+  const bool invalid = IsNan(expected) && !IsNan(first) && !IsNan(second);
+  if (invalid ? IsNan(actual) : BitsOf(actual) == BitsOf(expected)) {
+    return testing::AssertionSuccess();
+  }
+  return testing::AssertionFailure()
+         << std::hex << BitsOf(first) << " " << op << " " << BitsOf(second)
+         << " is " << BitsOf(actual) << ", not " << BitsOf(expected);
 }
 
 template <typename T>
@@ -206,19 +226,26 @@ void ExpectReduces(ReduceOp op, std::int64_t count, std::size_t misalignment,
   Memory& right = alias == Alias::kAllTheSame ? first : second;
   Reduce(DTypeOf<T>(), op, first.data(), right.data(), out.data(), count);
   for (std::int64_t i = 0; i < count; ++i) {
-    const T expected = Expected(op, a[i], b[i]);
-    const T actual = out.At<T>(i);
-    const bool adds = op != ReduceOp::kMin && op != ReduceOp::kMax;
-    if (adds && IsNan(expected)) {
-      ASSERT_TRUE(IsNan(actual)) << i;
-    } else {
-      ASSERT_EQ(BitsOf(actual), BitsOf(expected))
-          << std::hex << BitsOf(a[i]) << " " << op << " " << BitsOf(b[i])
-          << " at " << std::dec << i;
-    }
+    ASSERT_TRUE(IsAsExpected(op, a[i], b[i], out.At<T>(i))) << " at " << i;
   }
   ASSERT_TRUE(first.GuardsAreWhole() && second.GuardsAreWhole() &&
               other.GuardsAreWhole());
+}
+
+// Runs the body with the kernels of each instruction set of this machine.
+template <typename Body>
+void OnEveryTarget(const Body& body) {
+  std::int64_t left =
+      (hwy::SupportedTargets() | HWY_STATIC_TARGET) & HWY_TARGETS;
+  ASSERT_NE(left, 0);
+  while (left != 0 && !testing::Test::HasFatalFailure()) {
+    const std::int64_t target = left & -left;
+    left &= ~target;
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    body();
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 template <typename T>
@@ -237,127 +264,186 @@ class TypeNames {
 
 TYPED_TEST_SUITE(ReduceTest, Types, TypeNames);
 
-TYPED_TEST(ReduceTest, EveryOpAliasAndAwkwardCount) {
-  for (const ReduceOp op : kAllReduceOps) {
-    for (const std::int64_t count : {0, 1, 2, 3, 7, 31, 32, 33, 63, 64, 65, 127,
-                                     128, 129, 255, 256, 257, 1009}) {
-      for (const Alias alias : {Alias::kNone, Alias::kOutIsFirst,
-                                Alias::kOutIsSecond, Alias::kAllTheSame}) {
-        SCOPED_TRACE(
-            absl::StrCat("count ", count, " alias ", static_cast<int>(alias)));
-        ASSERT_NO_FATAL_FAILURE(
-            ExpectReduces<TypeParam>(op, count, count % 5, alias));
-      }
-    }
-  }
-}
-
-TYPED_TEST(ReduceTest, AnyAlignment) {
-  for (std::size_t misalignment = 0; misalignment < 16; ++misalignment) {
-    ASSERT_NO_FATAL_FAILURE(ExpectReduces<TypeParam>(
-        ReduceOp::kSum, 333, misalignment, Alias::kOutIsFirst));
-  }
-}
-
-TYPED_TEST(ReduceTest, EveryPairOfSpecialValues) {
-  const std::vector<TypeParam> values = SpecialValues<TypeParam>();
-  for (const ReduceOp op : kAllReduceOps) {
-    for (const TypeParam a : values) {
-      for (const TypeParam b : values) {
-        TypeParam out{};
-        Reduce(DTypeOf<TypeParam>(), op, &a, &b, &out, 1);
-        const TypeParam expected = Expected(op, a, b);
-        if (IsNan(expected) && op != ReduceOp::kMin && op != ReduceOp::kMax) {
-          ASSERT_TRUE(IsNan(out));
-        } else {
-          ASSERT_EQ(BitsOf(out), BitsOf(expected))
-              << op << std::hex << " " << BitsOf(a) << " " << BitsOf(b);
+TYPED_TEST(ReduceTest, EveryOpAliasAndCount) {
+  OnEveryTarget([&] {
+    for (const ReduceOp op : kAllReduceOps) {
+      for (std::int64_t count = 0; count <= 200; ++count) {
+        for (const Alias alias : {Alias::kNone, Alias::kOutIsFirst,
+                                  Alias::kOutIsSecond, Alias::kAllTheSame}) {
+          SCOPED_TRACE(absl::StrCat("count ", count, " alias ",
+                                    static_cast<int>(alias)));
+          ASSERT_NO_FATAL_FAILURE(
+              ExpectReduces<TypeParam>(op, count, count % 7, alias));
         }
       }
     }
-  }
+  });
+}
+
+// Random bits are NaNs too, of every payload.
+TYPED_TEST(ReduceTest, RandomBitsAsInThePlainLoop) {
+  OnEveryTarget([&] {
+    constexpr std::int64_t kCount = 10007;
+    constexpr std::size_t kSize = kCount * sizeof(TypeParam);
+    std::mt19937_64 random(sizeof(TypeParam));
+    std::vector<unsigned char> first(kSize), second(kSize);
+    for (std::size_t i = 0; i < kSize; ++i) {
+      first[i] = static_cast<unsigned char>(random());
+      second[i] = static_cast<unsigned char>(random());
+    }
+    constexpr DType kType = DTypeOf<TypeParam>();
+    for (const ReduceOp op : kAllReduceOps) {
+      std::vector<unsigned char> expected(kSize), actual(kSize);
+      ReferenceReduce(kType, op, first.data(), second.data(), expected.data(),
+                      kCount);
+      Reduce(kType, op, first.data(), second.data(), actual.data(), kCount);
+      ASSERT_EQ(actual, expected) << op;
+      for (const int world_size : {2, 3, 5, 127, 1000003}) {
+        ReferenceFinishReduce(kType, op, expected.data(), kCount, world_size);
+        FinishReduce(kType, op, actual.data(), kCount, world_size);
+        ASSERT_EQ(actual, expected) << op << " " << world_size;
+      }
+    }
+  });
+}
+
+TYPED_TEST(ReduceTest, AnyAlignment) {
+  OnEveryTarget([&] {
+    for (std::size_t misalignment = 0; misalignment < 16; ++misalignment) {
+      ASSERT_NO_FATAL_FAILURE(ExpectReduces<TypeParam>(
+          ReduceOp::kSum, 333, misalignment, Alias::kOutIsFirst));
+    }
+  });
+}
+
+TYPED_TEST(ReduceTest, EveryPairOfSpecialValues) {
+  OnEveryTarget([&] {
+    const std::vector<TypeParam> values = SpecialValues<TypeParam>();
+    for (const ReduceOp op : kAllReduceOps) {
+      for (const TypeParam a : values) {
+        for (const TypeParam b : values) {
+          TypeParam out{};
+          Reduce(DTypeOf<TypeParam>(), op, &a, &b, &out, 1);
+          ASSERT_TRUE(IsAsExpected(op, a, b, out));
+        }
+      }
+    }
+  });
 }
 
 // Two ranks that compute the same sum may cut it differently.
 TYPED_TEST(ReduceTest, BitsDoNotDependOnThePlaceInTheBuffer) {
-  const std::vector<TypeParam> values = SpecialValues<TypeParam>();
-  for (const ReduceOp op : kAllReduceOps) {
-    for (const TypeParam a : values) {
-      for (const TypeParam b : values) {
-        constexpr std::int64_t kCount = 300;
-        const std::vector<TypeParam> first(kCount, a);
-        const std::vector<TypeParam> second(kCount, b);
-        std::vector<TypeParam> out(kCount);
-        Reduce(DTypeOf<TypeParam>(), op, first.data(), second.data(),
-               out.data(), kCount);
-        for (std::int64_t i = 1; i < kCount; ++i) {
-          ASSERT_EQ(BitsOf(out[i]), BitsOf(out[0])) << i << " " << op;
-        }
-      }
-    }
-  }
-}
-
-TYPED_TEST(ReduceTest, FinishDividesAveragesOnly) {
-  for (const ReduceOp op : kAllReduceOps) {
-    for (const int world_size : {1, 2, 3, 7, 64, 1000}) {
-      for (const std::int64_t count : {0, 1, 5, 64, 67, 300}) {
-        const std::vector<TypeParam> values = Fill<TypeParam>(count, 7);
-        Memory memory(values, 1);
-        FinishReduce(DTypeOf<TypeParam>(), op, memory.data(), count,
-                     world_size);
-        ASSERT_TRUE(memory.GuardsAreWhole());
-        for (std::int64_t i = 0; i < count; ++i) {
-          const TypeParam actual = memory.At<TypeParam>(i);
-          if (op != ReduceOp::kAverage) {
-            ASSERT_EQ(BitsOf(actual), BitsOf(values[i]));
-          } else if (IsNan(values[i])) {
-            ASSERT_TRUE(IsNan(actual));
-          } else if constexpr (kIsHalf<TypeParam>) {
-            ASSERT_EQ(BitsOf(actual),
-                      BitsOf(TypeParam(static_cast<float>(values[i]) /
-                                       static_cast<float>(world_size))));
-          } else if constexpr (kIsFloating<TypeParam>) {
-            ASSERT_EQ(BitsOf(actual),
-                      BitsOf(static_cast<TypeParam>(values[i] / world_size)));
-          } else {
-            const std::int64_t value = values[i];
-            ASSERT_EQ(static_cast<std::int64_t>(actual), value / world_size)
-                << value << " / " << world_size;
+  OnEveryTarget([&] {
+    const std::vector<TypeParam> values = SpecialValues<TypeParam>();
+    for (const ReduceOp op : kAllReduceOps) {
+      for (const TypeParam a : values) {
+        for (const TypeParam b : values) {
+          constexpr std::int64_t kCount = 300;
+          const std::vector<TypeParam> first(kCount, a);
+          const std::vector<TypeParam> second(kCount, b);
+          std::vector<TypeParam> out(kCount);
+          Reduce(DTypeOf<TypeParam>(), op, first.data(), second.data(),
+                 out.data(), kCount);
+          for (std::int64_t i = 1; i < kCount; ++i) {
+            ASSERT_EQ(BitsOf(out[i]), BitsOf(out[0])) << i << " " << op;
           }
         }
       }
     }
+  });
+}
+
+TYPED_TEST(ReduceTest, FinishDividesAveragesOnly) {
+  OnEveryTarget([&] {
+    for (const ReduceOp op : kAllReduceOps) {
+      for (const int world_size : {1, 2, 3, 7, 64, 1000}) {
+        for (const std::int64_t count : {0, 1, 5, 64, 67, 300}) {
+          const std::vector<TypeParam> values = Fill<TypeParam>(count, 7);
+          Memory memory(values, 1);
+          FinishReduce(DTypeOf<TypeParam>(), op, memory.data(), count,
+                       world_size);
+          ASSERT_TRUE(memory.GuardsAreWhole());
+          for (std::int64_t i = 0; i < count; ++i) {
+            const TypeParam actual = memory.At<TypeParam>(i);
+            if (op != ReduceOp::kAverage) {
+              ASSERT_EQ(BitsOf(actual), BitsOf(values[i]));
+            } else if (IsNan(values[i])) {
+              ASSERT_TRUE(IsNan(actual));
+            } else if constexpr (kIsHalf<TypeParam>) {
+              ASSERT_EQ(BitsOf(actual),
+                        BitsOf(TypeParam(static_cast<float>(values[i]) /
+                                         static_cast<float>(world_size))));
+            } else if constexpr (kIsFloating<TypeParam>) {
+              ASSERT_EQ(BitsOf(actual),
+                        BitsOf(static_cast<TypeParam>(values[i] / world_size)));
+            } else {
+              const std::int64_t value = values[i];
+              ASSERT_EQ(static_cast<std::int64_t>(actual), value / world_size)
+                  << value << " / " << world_size;
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+template <typename T>
+void ExpectEveryValueAsInThePlainLoop() {
+  constexpr std::int64_t kCount = 65536;
+  std::vector<T> all(kCount), expected(kCount), actual(kCount);
+  for (std::int64_t i = 0; i < kCount; ++i) all[i] = FromBits<T>(i);
+  for (const T value : SpecialValues<T>()) {
+    const std::vector<T> second(kCount, value);
+    for (const ReduceOp op : kAllReduceOps) {
+      ReferenceReduce(DTypeOf<T>(), op, all.data(), second.data(),
+                      expected.data(), kCount);
+      Reduce(DTypeOf<T>(), op, all.data(), second.data(), actual.data(),
+             kCount);
+      ASSERT_EQ(std::memcmp(actual.data(), expected.data(), kCount * 2), 0)
+          << op << std::hex << " " << BitsOf(value);
+    }
   }
 }
 
+TEST(ReduceFloat16Test, EveryValue) {
+  OnEveryTarget([&] {
+    ExpectEveryValueAsInThePlainLoop<Float16>();
+    ExpectEveryValueAsInThePlainLoop<BFloat16>();
+  });
+}
+
 TEST(ReduceFloat16Test, RoundsOnceToNearestEven) {
-  // 1 + 2^-11 is halfway between 1 and the next number.
-  const Float16 one(1.0f);
-  const Float16 half_unit(0x1p-11f);
-  Float16 out;
-  Reduce(DType::kF16, ReduceOp::kSum, &one, &half_unit, &out, 1);
-  EXPECT_EQ(out.bits, Float16(1.0f).bits);
-  const Float16 odd(1.0f + 0x1p-10f);
-  Reduce(DType::kF16, ReduceOp::kSum, &odd, &half_unit, &out, 1);
-  EXPECT_EQ(out.bits, Float16(1.0f + 0x1p-9f).bits);
+  OnEveryTarget([&] {
+    // 1 + 2^-11 is halfway between 1 and the next number.
+    const Float16 one(1.0f);
+    const Float16 half_unit(0x1p-11f);
+    Float16 out;
+    Reduce(DType::kF16, ReduceOp::kSum, &one, &half_unit, &out, 1);
+    EXPECT_EQ(out.bits, Float16(1.0f).bits);
+    const Float16 odd(1.0f + 0x1p-10f);
+    Reduce(DType::kF16, ReduceOp::kSum, &odd, &half_unit, &out, 1);
+    EXPECT_EQ(out.bits, Float16(1.0f + 0x1p-9f).bits);
+  });
 }
 
 TEST(ReduceIntegerTest, AverageIsTheWrappedSumDividedTowardZero) {
-  std::int8_t sum = -100;
-  const std::int8_t more = -100;
-  Reduce(DType::kI8, ReduceOp::kAverage, &sum, &more, &sum, 1);
-  EXPECT_EQ(sum, 56);  // -200 wrapped
-  sum = -7;
-  FinishReduce(DType::kI8, ReduceOp::kAverage, &sum, 1, 2);
-  EXPECT_EQ(sum, -3);
-  // A world larger than the type.
-  sum = 127;
-  FinishReduce(DType::kI8, ReduceOp::kAverage, &sum, 1, 256);
-  EXPECT_EQ(sum, 0);
-  std::uint8_t large = 200;
-  FinishReduce(DType::kU8, ReduceOp::kAverage, &large, 1, 3);
-  EXPECT_EQ(large, 66);
+  OnEveryTarget([&] {
+    std::int8_t sum = -100;
+    const std::int8_t more = -100;
+    Reduce(DType::kI8, ReduceOp::kAverage, &sum, &more, &sum, 1);
+    EXPECT_EQ(sum, 56);  // -200 wrapped
+    sum = -7;
+    FinishReduce(DType::kI8, ReduceOp::kAverage, &sum, 1, 2);
+    EXPECT_EQ(sum, -3);
+    // A world larger than the type.
+    sum = 127;
+    FinishReduce(DType::kI8, ReduceOp::kAverage, &sum, 1, 256);
+    EXPECT_EQ(sum, 0);
+    std::uint8_t large = 200;
+    FinishReduce(DType::kU8, ReduceOp::kAverage, &large, 1, 3);
+    EXPECT_EQ(large, 66);
+  });
 }
 
 }  // namespace

@@ -58,6 +58,11 @@ T CombineFloats(ReduceOp op, T a, T b) {
       if (std::isnan(b)) return b;
       if (a == b) return std::signbit(a) ? b : a;
       return a > b ? a : b;
+    case ReduceOp::kAnd:
+    case ReduceOp::kOr:
+    case ReduceOp::kXor:
+    case ReduceOp::kUser:
+      break;  // refused
   }
   return a;
 }
@@ -77,6 +82,14 @@ T CombineIntegers(ReduceOp op, T a, T b) {
       return std::min(a, b);
     case ReduceOp::kMax:
       return std::max(a, b);
+    case ReduceOp::kAnd:
+      return static_cast<T>(x & y);
+    case ReduceOp::kOr:
+      return static_cast<T>(x | y);
+    case ReduceOp::kXor:
+      return static_cast<T>(x ^ y);
+    case ReduceOp::kUser:
+      break;
   }
   return a;
 }

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "shoal/comm/call_builder.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "shoal/base/status_macros.h"
+#include "shoal/comm/algorithm.h"
+#include "shoal/comm/buffer.h"
+#include "shoal/comm/call.h"
+#include "shoal/comm/call_options.h"
+#include "shoal/comm/dtype.h"
+#include "shoal/comm/reduce_op.h"
+
+namespace shoal::internal {
+namespace {
+
+std::uintptr_t Address(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data);
+}
+
+// The buffers have been checked, so that their sizes do not overflow.
+std::size_t Bytes(const ConstBuffer& buffer) {
+  return static_cast<std::size_t>(buffer.count) * DTypeSize(buffer.dtype);
+}
+
+bool Overlap(const ConstBuffer& a, const ConstBuffer& b) {
+  if (a.count == 0 || b.count == 0) return false;
+  return Address(a.data) < Address(b.data) + Bytes(b) &&
+         Address(b.data) < Address(a.data) + Bytes(a);
+}
+
+absl::Status CheckBuffer(absl::string_view method, absl::string_view name,
+                         const ConstBuffer& buffer) {
+  if (!IsValidDType(buffer.dtype)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        method, ": ", name, " has the unknown type ", DTypeName(buffer.dtype)));
+  }
+  if (buffer.count < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        method, ": ", name, " has a negative count (", buffer.count, ")"));
+  }
+  const std::int64_t limit = std::numeric_limits<std::int64_t>::max() /
+                             static_cast<std::int64_t>(DTypeSize(buffer.dtype));
+  if (buffer.count > limit) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        method, ": ", name, " has ", buffer.count, " elements of ",
+        DTypeName(buffer.dtype), ", more than an address space holds"));
+  }
+  if (buffer.count > 0 && buffer.data == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        method, ": ", name, " is null but has ", buffer.count, " elements"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSameType(absl::string_view method, const ConstBuffer& input,
+                           const ConstBuffer& output) {
+  if (input.dtype == output.dtype) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      method, ": input is ", DTypeName(input.dtype), " but output is ",
+      DTypeName(output.dtype), "; they must have the same type"));
+}
+
+// `whole` has to be `world_size` parts of `part`.
+absl::Status CheckParts(absl::string_view method, absl::string_view whole_name,
+                        const ConstBuffer& whole, absl::string_view part_name,
+                        const ConstBuffer& part, int world_size) {
+  if (part.count <= std::numeric_limits<std::int64_t>::max() / world_size &&
+      whole.count == part.count * world_size) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      method, ": ", whole_name, " has ", whole.count, " elements but ",
+      part_name, " has ", part.count, " in a world of ", world_size, "; ",
+      whole_name, " must have world_size times as many"));
+}
+
+// Where `part` lies in `whole` when the call is in place.
+absl::Status CheckPartPlace(absl::string_view method,
+                            absl::string_view whole_name,
+                            const ConstBuffer& whole,
+                            absl::string_view part_name,
+                            const ConstBuffer& part, int rank) {
+  if (!Overlap(whole, part)) return absl::OkStatus();
+  if (Address(part.data) ==
+      Address(whole.data) + static_cast<std::size_t>(rank) * Bytes(part)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(method, ": ", part_name, " and ", whole_name,
+                   " overlap; they must be disjoint, or (in place) ", part_name,
+                   " must be part ", rank, ", this rank's, of ", whole_name));
+}
+
+absl::Status CheckOp(absl::string_view method, ReduceOp op, DType dtype,
+                     const CallOptions& options) {
+  if (!IsValidReduceOp(op)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method, ": unknown reduction ", ReduceOpName(op)));
+  }
+  const bool has_function =
+      options.user_reduction != nullptr && *options.user_reduction != nullptr;
+  if (op == ReduceOp::kUser && !has_function) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method,
+                     ": the reduction is the user's, but "
+                     "CallOptions::user_reduction has no function"));
+  }
+  if (op != ReduceOp::kUser && options.user_reduction != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method,
+                     ": CallOptions::user_reduction is set, but the "
+                     "reduction is ",
+                     ReduceOpName(op),
+                     "; ask for "
+                     "ReduceOp::kUser"));
+  }
+  if (ReduceOpTakes(op, dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      method, ": ", ReduceOpName(op),
+      " is a reduction of integers, but the buffers are ", DTypeName(dtype)));
+}
+
+absl::Status CheckOptions(absl::string_view method,
+                          const CallOptions& options) {
+  if (options.timeout.has_value() && *options.timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method, ": the time-out must be more than zero, not ",
+                     absl::FormatDuration(*options.timeout)));
+  }
+  if (!IsValidAlgorithm(options.algorithm)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        method, ": unknown algorithm ", AlgorithmName(options.algorithm)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRank(absl::string_view method, absl::string_view name,
+                       int rank, int world_size) {
+  if (rank >= 0 && rank < world_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(method, ": ", name, " ", rank,
+                                                 " is outside the world of ",
+                                                 world_size, " ranks"));
+}
+
+absl::Status CheckMessage(absl::string_view method,
+                          absl::string_view buffer_name,
+                          const ConstBuffer& buffer,
+                          absl::string_view peer_name, int peer, int world_size,
+                          int tag, const CallOptions& options) {
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(method, buffer_name, buffer));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(method, options));
+  SHOAL_RETURN_IF_ERROR(CheckRank(method, peer_name, peer, world_size));
+  if (options.algorithm != Algorithm::kAuto) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method, ": has no choice of algorithms, but ",
+                     AlgorithmName(options.algorithm), " is asked for"));
+  }
+  if (tag < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method, ": the tag must be 0 or more, not ", tag));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RefuseSelf(absl::string_view method, int peer, int rank) {
+  if (peer != rank) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      method, ": rank ", rank,
+      " cannot exchange a message with itself; copy the memory, or use "
+      "SendRecv with both ends on this rank"));
+}
+
+Call MessageCall(CallKind kind, const ConstBuffer& buffer, int peer, int tag) {
+  Call call;
+  call.signature.kind = kind;
+  call.signature.dtype = buffer.dtype;
+  call.signature.count = buffer.count;
+  call.peer = peer;
+  call.tag = tag;
+  return call;
+}
+
+Call CollectiveCall(CallKind kind, const ConstBuffer& part,
+                    const CallOptions& options) {
+  Call call;
+  call.signature.kind = kind;
+  call.signature.dtype = part.dtype;
+  call.signature.count = part.count;
+  call.signature.algorithm = options.algorithm;
+  return call;
+}
+
+}  // namespace
+
+absl::StatusOr<Call> CallBuilder::AllReduce(const ConstBuffer& input,
+                                            const Buffer& output, ReduceOp op,
+                                            const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "AllReduce";
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
+  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
+  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype, options));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  if (input.count != output.count) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kMethod, ": input has ", input.count, " elements but output has ",
+        output.count, "; they must have equally many"));
+  }
+  if (input.data != output.data && Overlap(input, output)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kMethod,
+        ": input and output overlap in part; they must be the same memory (in "
+        "place) or disjoint"));
+  }
+  Call call = CollectiveCall(CallKind::kAllReduce, input, options);
+  call.signature.op = op;
+  call.user_reduction = options.user_reduction;
+  call.input = input.data;
+  call.output = output.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::ReduceScatter(
+    const ConstBuffer& input, const Buffer& output, ReduceOp op,
+    const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "ReduceScatter";
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
+  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
+  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype, options));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  SHOAL_RETURN_IF_ERROR(
+      CheckParts(kMethod, "input", input, "output", output, world_size_));
+  SHOAL_RETURN_IF_ERROR(
+      CheckPartPlace(kMethod, "input", input, "output", output, rank_));
+  Call call = CollectiveCall(CallKind::kReduceScatter, output, options);
+  call.signature.op = op;
+  call.user_reduction = options.user_reduction;
+  call.input = input.data;
+  call.output = output.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::AllGather(const ConstBuffer& input,
+                                            const Buffer& output,
+                                            const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "AllGather";
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
+  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  SHOAL_RETURN_IF_ERROR(
+      CheckParts(kMethod, "output", output, "input", input, world_size_));
+  SHOAL_RETURN_IF_ERROR(
+      CheckPartPlace(kMethod, "output", output, "input", input, rank_));
+  Call call = CollectiveCall(CallKind::kAllGather, input, options);
+  call.input = input.data;
+  call.output = output.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::Broadcast(const Buffer& buffer, int root,
+                                            const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "Broadcast";
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "buffer", buffer));
+  SHOAL_RETURN_IF_ERROR(CheckRank(kMethod, "root", root, world_size_));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  Call call = CollectiveCall(CallKind::kBroadcast, buffer, options);
+  call.signature.root = root;
+  call.input = buffer.data;
+  call.output = buffer.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::Barrier(const CallOptions& options) const {
+  SHOAL_RETURN_IF_ERROR(CheckOptions("Barrier", options));
+  return CollectiveCall(CallKind::kBarrier, {}, options);
+}
+
+absl::StatusOr<Call> CallBuilder::Send(const ConstBuffer& buffer, int to,
+                                       int tag,
+                                       const CallOptions& options) const {
+  SHOAL_RETURN_IF_ERROR(CheckMessage("Send", "buffer", buffer, "receiver", to,
+                                     world_size_, tag, options));
+  SHOAL_RETURN_IF_ERROR(RefuseSelf("Send", to, rank_));
+  Call call = MessageCall(CallKind::kSend, buffer, to, tag);
+  call.input = buffer.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::Recv(const Buffer& buffer, int from, int tag,
+                                       const CallOptions& options) const {
+  SHOAL_RETURN_IF_ERROR(CheckMessage("Recv", "buffer", buffer, "sender", from,
+                                     world_size_, tag, options));
+  SHOAL_RETURN_IF_ERROR(RefuseSelf("Recv", from, rank_));
+  Call call = MessageCall(CallKind::kRecv, buffer, from, tag);
+  call.output = buffer.data;
+  return call;
+}
+
+absl::StatusOr<std::array<Call, 2>> CallBuilder::SendRecv(
+    const ConstBuffer& send, int to, const Buffer& recv, int from, int tag,
+    const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "SendRecv";
+  SHOAL_RETURN_IF_ERROR(CheckMessage(kMethod, "send", send, "receiver", to,
+                                     world_size_, tag, options));
+  SHOAL_RETURN_IF_ERROR(CheckMessage(kMethod, "recv", recv, "sender", from,
+                                     world_size_, tag, options));
+  if (Overlap(send, recv)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kMethod, ": the two buffers overlap"));
+  }
+  if (to == rank_ && from == rank_) {
+    if (send.dtype != recv.dtype || send.count != recv.count) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          kMethod, ": rank ", rank_, " sends itself ", DTypeName(send.dtype),
+          " x ", send.count, " but receives ", DTypeName(recv.dtype), " x ",
+          recv.count));
+    }
+  } else {
+    SHOAL_RETURN_IF_ERROR(RefuseSelf(kMethod, to, rank_));
+    SHOAL_RETURN_IF_ERROR(RefuseSelf(kMethod, from, rank_));
+  }
+  std::array<Call, 2> calls = {MessageCall(CallKind::kSend, send, to, tag),
+                               MessageCall(CallKind::kRecv, recv, from, tag)};
+  calls[0].input = send.data;
+  calls[1].output = recv.data;
+  return calls;
+}
+
+}  // namespace shoal::internal
