@@ -140,12 +140,13 @@ absl::Status CheckCounts(absl::string_view method, absl::string_view name,
         method, ": ", name, " has ", counts.size(),
         " elements; it must have one for each of the ", world_size, " ranks"));
   }
+  for (const std::int64_t count : counts) {
+    if (count >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(method, ": ", name, " has the negative count ", count));
+  }
   std::int64_t left = buffer.count;
   for (const std::int64_t count : counts) {
-    if (count < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(method, ": ", name, " has the negative count ", count));
-    }
     if (count > left) {
       left = -1;
       break;

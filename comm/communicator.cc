@@ -175,7 +175,9 @@ absl::Status Communicator::SendRecv(ConstBuffer send, int to, Buffer recv,
                                     int from, int tag,
                                     const CallOptions& options) {
   const bool alone = to == rank() && from == rank();
-  if (alone) SHOAL_RETURN_IF_ERROR(status());
+  if (alone) {
+    SHOAL_RETURN_IF_ERROR(status());
+  }
   SHOAL_ASSIGN_OR_RETURN(const auto calls,
                          Make().SendRecv(send, to, recv, from, tag, options));
   if (!alone) return Execute(calls, options);
