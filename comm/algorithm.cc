@@ -15,10 +15,6 @@
 namespace shoal {
 namespace {
 
-constexpr Algorithm kAll[] = {
-    Algorithm::kAuto, Algorithm::kRing, Algorithm::kRecursiveDoubling,
-    Algorithm::kBinomialTree, Algorithm::kDissemination};
-
 // Null for a value that is none of the enumerators.
 const char* NameOrNull(Algorithm algorithm) {
   switch (algorithm) {
@@ -32,6 +28,20 @@ const char* NameOrNull(Algorithm algorithm) {
       return "binomial-tree";
     case Algorithm::kDissemination:
       return "dissemination";
+    case Algorithm::kDirect:
+      return "direct";
+    case Algorithm::kOneShot:
+      return "one-shot";
+    case Algorithm::kHalvingDoubling:
+      return "halving-doubling";
+    case Algorithm::kChain:
+      return "chain";
+    case Algorithm::kTree:
+      return "tree";
+    case Algorithm::kLinear:
+      return "linear";
+    case Algorithm::kPairwise:
+      return "pairwise";
   }
   return nullptr;
 }
@@ -60,7 +70,7 @@ absl::string_view AlgorithmName(Algorithm algorithm) {
 
 absl::StatusOr<Algorithm> ParseAlgorithm(absl::string_view name) {
   std::string choice;
-  for (const Algorithm algorithm : kAll) {
+  for (const Algorithm algorithm : kAllAlgorithms) {
     if (name == NameOrNull(algorithm)) return algorithm;
     absl::StrAppend(&choice, choice.empty() ? "" : ", ", NameOrNull(algorithm));
   }

@@ -3,13 +3,20 @@
 #include "shoal/comm/algorithm_policy.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "shoal/base/status_macros.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
@@ -18,23 +25,162 @@ namespace shoal {
 namespace {
 
 // The first one is for large vectors.
-constexpr Algorithm kForAllReduce[] = {Algorithm::kRing,
-                                       Algorithm::kRecursiveDoubling};
-constexpr Algorithm kForParts[] = {Algorithm::kRing};
-constexpr Algorithm kForBroadcast[] = {Algorithm::kBinomialTree};
+constexpr Algorithm kForAllReduce[] = {
+    Algorithm::kRing,    Algorithm::kRecursiveDoubling, Algorithm::kDirect,
+    Algorithm::kOneShot, Algorithm::kHalvingDoubling,   Algorithm::kTree};
+constexpr Algorithm kForParts[] = {Algorithm::kRing, Algorithm::kDirect};
+constexpr Algorithm kForBroadcast[] = {Algorithm::kBinomialTree,
+                                       Algorithm::kChain, Algorithm::kLinear};
+constexpr Algorithm kForReduce[] = {Algorithm::kTree, Algorithm::kChain,
+                                    Algorithm::kLinear};
+constexpr Algorithm kForRoot[] = {Algorithm::kLinear};
+constexpr Algorithm kForAllToAll[] = {Algorithm::kPairwise};
 constexpr Algorithm kForBarrier[] = {Algorithm::kDissemination};
 
+bool Has(CallKind kind, Algorithm algorithm) {
+  const absl::Span<const Algorithm> choice = AlgorithmsOf(kind);
+  return std::find(choice.begin(), choice.end(), algorithm) != choice.end();
+}
+
+std::string ChoiceText(CallKind kind) {
+  std::string names = "auto";
+  for (const Algorithm each : AlgorithmsOf(kind)) {
+    absl::StrAppend(&names, ", ", AlgorithmName(each));
+  }
+  return names;
+}
+
+// How many parts of signature.count elements a rule's bytes are of.
+std::int64_t PartsOf(CallKind kind, int world_size) {
+  switch (kind) {
+    case CallKind::kReduceScatter:
+    case CallKind::kAllGather:
+    case CallKind::kGather:
+    case CallKind::kScatter:
+    case CallKind::kAllToAll:
+      return world_size;
+    default:
+      return 1;
+  }
+}
+
 // Compared by division: a count may be too large for its bytes to be counted.
-bool IsSmall(const CallSignature& signature, int world_size,
-             const AlgorithmPolicy& policy) {
-  const int index = std::min(world_size, AlgorithmPolicy::kWorlds + 1) - 2;
-  const std::int64_t max_bytes = policy.recursive_doubling_max_bytes[index];
-  if (max_bytes < 0) return false;
+bool Fits(const AlgorithmRule& rule, const CallSignature& signature,
+          int world_size) {
+  if (rule.kind != signature.kind || world_size > rule.max_world_size) {
+    return false;
+  }
   return signature.count <=
-         max_bytes / static_cast<std::int64_t>(DTypeSize(signature.dtype));
+         rule.max_bytes /
+             static_cast<std::int64_t>(DTypeSize(signature.dtype)) /
+             PartsOf(signature.kind, world_size);
+}
+
+Algorithm Choose(const CallSignature& signature, int world_size,
+                 const AlgorithmPolicy& policy) {
+  for (const AlgorithmRule& rule : policy.rules) {
+    if (Fits(rule, signature, world_size)) return rule.algorithm;
+  }
+  return AlgorithmsOf(signature.kind)[0];
+}
+
+// "All-Reduce" and "AllReduce" are the same.
+std::string Plain(absl::string_view name) {
+  std::string plain;
+  for (const char c : name) {
+    if (c != '-' && c != '_') plain.push_back(absl::ascii_tolower(c));
+  }
+  return plain;
+}
+
+absl::StatusOr<CallKind> ParseCollective(absl::string_view name) {
+  std::string choice;
+  for (const CallKind kind : kCollectiveKinds) {
+    if (Plain(name) == Plain(CallKindName(kind))) return kind;
+    absl::StrAppend(&choice, choice.empty() ? "" : ", ",
+                    Plain(CallKindName(kind)));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown collective \"", name,
+                                                 "\"; choose one of ", choice));
+}
+
+AlgorithmRule Always(CallKind kind, Algorithm algorithm) {
+  AlgorithmRule rule;
+  rule.kind = kind;
+  rule.algorithm = algorithm;
+  return rule;
+}
+
+// Appends the rules of one item of a list: "ring" or "broadcast:chain".
+absl::Status AppendRules(absl::string_view item,
+                         std::vector<AlgorithmRule>* rules) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(item, absl::MaxSplits(':', 1));
+  const bool for_all = item.find(':') == absl::string_view::npos;
+  SHOAL_ASSIGN_OR_RETURN(const Algorithm algorithm,
+                         ParseAlgorithm(for_all ? item : parts.second));
+  if (for_all) {
+    for (const CallKind kind : kCollectiveKinds) {
+      if (Has(kind, algorithm)) rules->push_back(Always(kind, algorithm));
+    }
+    return absl::OkStatus();
+  }
+  SHOAL_ASSIGN_OR_RETURN(const CallKind kind, ParseCollective(parts.first));
+  if (algorithm == Algorithm::kAuto) return absl::OkStatus();
+  if (!Has(kind, algorithm)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        CallKindName(kind), " has no algorithm \"", AlgorithmName(algorithm),
+        "\"; choose one of ", ChoiceText(kind)));
+  }
+  rules->push_back(Always(kind, algorithm));
+  return absl::OkStatus();
 }
 
 }  // namespace
+
+std::vector<AlgorithmRule> DefaultAlgorithmRules() {
+  constexpr std::int32_t kAnyWorld = AlgorithmRule::kAnyWorld;
+  constexpr std::int64_t kKi = 1024;
+  using Kind = CallKind;
+  using A = Algorithm;
+  return {
+      {Kind::kAllReduce, 2, 64 * kKi, A::kRecursiveDoubling},
+      {Kind::kAllReduce, 3, 8 * kKi, A::kRecursiveDoubling},
+      {Kind::kAllReduce, 4, 64 * kKi, A::kRecursiveDoubling},
+      {Kind::kAllReduce, 5, 16 * kKi, A::kRecursiveDoubling},
+      {Kind::kAllReduce, 7, 32 * kKi, A::kRecursiveDoubling},
+      {Kind::kAllReduce, 8, 64 * kKi, A::kRecursiveDoubling},
+      {Kind::kAllReduce, kAnyWorld, 32 * kKi, A::kRecursiveDoubling},
+      {Kind::kReduceScatter, kAnyWorld, 64 * kKi, A::kDirect},
+      {Kind::kAllGather, kAnyWorld, 64 * kKi, A::kDirect},
+      {Kind::kAllGatherV, kAnyWorld, 64 * kKi, A::kDirect},
+      {Kind::kBroadcast, kAnyWorld, 64 * kKi, A::kBinomialTree},
+      {Kind::kBroadcast, kAnyWorld, AlgorithmRule::kAnySize, A::kChain},
+      {Kind::kReduce, kAnyWorld, 64 * kKi, A::kTree},
+      {Kind::kReduce, kAnyWorld, AlgorithmRule::kAnySize, A::kChain},
+  };
+}
+
+absl::Status CheckPolicy(const AlgorithmPolicy& policy) {
+  if (policy.rules.size() > AlgorithmPolicy::kMaxRules) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an algorithm policy of ", policy.rules.size(),
+                     " rules; it may have ", AlgorithmPolicy::kMaxRules));
+  }
+  for (std::size_t i = 0; i < policy.rules.size(); ++i) {
+    const AlgorithmRule& rule = policy.rules[i];
+    if (Has(rule.kind, rule.algorithm) && rule.max_world_size >= 0 &&
+        rule.max_bytes >= 0) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rule ", i,
+        " of the algorithm policy makes no sense: ", CallKindName(rule.kind),
+        " by ", AlgorithmName(rule.algorithm), ", up to ", rule.max_world_size,
+        " ranks and ", rule.max_bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
 
 absl::Span<const Algorithm> AlgorithmsOf(CallKind kind) {
   switch (kind) {
@@ -42,9 +188,18 @@ absl::Span<const Algorithm> AlgorithmsOf(CallKind kind) {
       return kForAllReduce;
     case CallKind::kReduceScatter:
     case CallKind::kAllGather:
+    case CallKind::kAllGatherV:
       return kForParts;
     case CallKind::kBroadcast:
       return kForBroadcast;
+    case CallKind::kReduce:
+      return kForReduce;
+    case CallKind::kGather:
+    case CallKind::kScatter:
+      return kForRoot;
+    case CallKind::kAllToAll:
+    case CallKind::kAllToAllV:
+      return kForAllToAll;
     case CallKind::kBarrier:
       return kForBarrier;
     case CallKind::kSend:
@@ -57,32 +212,64 @@ absl::Span<const Algorithm> AlgorithmsOf(CallKind kind) {
 absl::StatusOr<Algorithm> ChooseAlgorithm(const CallSignature& signature,
                                           int world_size,
                                           const AlgorithmPolicy& policy) {
-  const absl::Span<const Algorithm> choice = AlgorithmsOf(signature.kind);
-  if (choice.empty() || !IsValidDType(signature.dtype) || signature.count < 0 ||
-      world_size < 1) {
+  if (!IsCollective(signature.kind) || !IsValidDType(signature.dtype) ||
+      signature.count < 0 || world_size < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("no algorithm for ", signature.ToString(),
                      " in a world of ", world_size, " ranks"));
   }
-  if (signature.algorithm != Algorithm::kAuto) {
-    if (std::find(choice.begin(), choice.end(), signature.algorithm) !=
-        choice.end()) {
-      return signature.algorithm;
-    }
-    std::string names = "auto";
-    for (const Algorithm each : choice) {
-      absl::StrAppend(&names, ", ", AlgorithmName(each));
-    }
-    return absl::InvalidArgumentError(
-        absl::StrCat(signature.ToString(), ": ", CallKindName(signature.kind),
-                     " has no algorithm \"", AlgorithmName(signature.algorithm),
-                     "\"; choose one of ", names));
+  if (signature.algorithm == Algorithm::kAuto) {
+    return Choose(signature, world_size, policy);
   }
-  if (signature.kind == CallKind::kAllReduce && world_size > 1 &&
-      IsSmall(signature, world_size, policy)) {
-    return Algorithm::kRecursiveDoubling;
+  if (Has(signature.kind, signature.algorithm)) return signature.algorithm;
+  return absl::InvalidArgumentError(
+      absl::StrCat(signature.ToString(), ": ", CallKindName(signature.kind),
+                   " has no algorithm \"", AlgorithmName(signature.algorithm),
+                   "\"; choose one of ", ChoiceText(signature.kind)));
+}
+
+absl::Status OverrideAlgorithms(absl::string_view text,
+                                AlgorithmPolicy* policy) {
+  std::vector<AlgorithmRule> rules;
+  for (const absl::string_view item : absl::StrSplit(text, ',')) {
+    SHOAL_RETURN_IF_ERROR(
+        AppendRules(absl::StripAsciiWhitespace(item), &rules));
   }
-  return choice[0];
+  policy->rules.insert(policy->rules.begin(), rules.begin(), rules.end());
+  return absl::OkStatus();
+}
+
+std::string ExplainChoice(CallKind kind, int world_size,
+                          const AlgorithmPolicy& policy) {
+  CallSignature signature;
+  signature.kind = kind;
+  signature.dtype = DType::kU8;
+  std::string text =
+      absl::StrCat(CallKindName(kind), ", ", world_size, " ranks:\n");
+  if (!IsCollective(kind)) return absl::StrCat(text, "  no choice\n");
+  // Between two limits nothing changes.
+  std::vector<std::int64_t> limits = {AlgorithmRule::kAnySize};
+  for (const AlgorithmRule& rule : policy.rules) {
+    if (rule.kind == kind) limits.push_back(rule.max_bytes);
+  }
+  std::sort(limits.begin(), limits.end());
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  const auto choose = [&](std::int64_t bytes) {
+    signature.count = bytes / PartsOf(kind, world_size);
+    return Choose(signature, world_size, policy);
+  };
+  bool first = true;
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const Algorithm algorithm = choose(limits[i]);
+    if (i + 1 < limits.size() && choose(limits[i + 1]) == algorithm) continue;
+    std::string range = i + 1 < limits.size()
+                            ? absl::StrCat("up to ", limits[i], " bytes")
+                            : std::string(first ? "any size" : "above");
+    first = false;
+    range.resize(std::max<std::size_t>(range.size() + 2, 26), ' ');
+    absl::StrAppend(&text, "  ", range, AlgorithmName(algorithm), "\n");
+  }
+  return text;
 }
 
 }  // namespace shoal

@@ -12,10 +12,14 @@
 #ifndef SHOAL_COMM_ALGORITHM_POLICY_H_
 #define SHOAL_COMM_ALGORITHM_POLICY_H_
 
-#include <array>
 #include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "shoal/base/dialect.h"
 #include "shoal/comm/algorithm.h"
@@ -23,28 +27,53 @@
 
 namespace shoal {
 
+// "Calls of this kind, in worlds up to this size, of at most so many bytes, go
+// by this algorithm."
+struct AlgorithmRule {
+  static constexpr std::int32_t kAnyWorld =
+      std::numeric_limits<std::int32_t>::max();
+  static constexpr std::int64_t kAnySize =
+      std::numeric_limits<std::int64_t>::max();
+
+  CallKind kind = CallKind::kAllReduce;
+  std::int32_t max_world_size = kAnyWorld;
+  // Of the longer of a call's two buffers, where ranks have different ones that
+  // of the rank with most: for AllGather the output, for Scatter the root's
+  // input. 0: only empty calls. Counts as 0 for AllToAllV.
+  std::int64_t max_bytes = kAnySize;
+  Algorithm algorithm = Algorithm::kAuto;
+
+  friend bool operator==(const AlgorithmRule& a, const AlgorithmRule& b) {
+    return a.kind == b.kind && a.max_world_size == b.max_world_size &&
+           a.max_bytes == b.max_bytes && a.algorithm == b.algorithm;
+  }
+  friend bool operator!=(const AlgorithmRule& a, const AlgorithmRule& b) {
+    return !(a == b);
+  }
+};
+
+// The rules that docs/performance.md derives from measurements.
+std::vector<AlgorithmRule> DefaultAlgorithmRules();
+
 struct AlgorithmPolicy {
-  // An AllReduce of at most so many bytes goes by recursive doubling, a larger
-  // one by a ring. Element i is for worlds of i + 2 ranks, the last one for all
-  // larger worlds too. 0: only empty ones; negative: never.
-  //
-  // The defaults are where cost_model.h prices both alike, for a link of 5
-  // microseconds and 4 GB/s and a reduction of 12.5 GB/s, rounded down to a
-  // power of two. Recursive doubling suffers where the world is no power of
-  // two: it takes two more hops of the whole vector.
-  static constexpr int kWorlds = 8;
-  std::array<std::int64_t, kWorlds> recursive_doubling_max_bytes = {
-      64 << 10 /* 2 ranks */, 8 << 10 /* 3 */,  64 << 10 /* 4 */,
-      16 << 10 /* 5 */,       32 << 10 /* 6 */, 32 << 10 /* 7 */,
-      64 << 10 /* 8 */,       32 << 10 /* 9 and more */};
+  static constexpr int kMaxRules = 1024;
+
+  // The first that fits a call decides; where none does, the first of
+  // `AlgorithmsOf` the kind.
+  std::vector<AlgorithmRule> rules = DefaultAlgorithmRules();
 
   friend bool operator==(const AlgorithmPolicy& a, const AlgorithmPolicy& b) {
-    return a.recursive_doubling_max_bytes == b.recursive_doubling_max_bytes;
+    return a.rules == b.rules;
   }
   friend bool operator!=(const AlgorithmPolicy& a, const AlgorithmPolicy& b) {
     return !(a == b);
   }
 };
+
+// OK if there are at most kMaxRules rules, each of which names an algorithm
+// that its collective has, and no negative limit; otherwise `INVALID_ARGUMENT`
+// with the rule.
+absl::Status CheckPolicy(const AlgorithmPolicy& policy);
 
 // The algorithms that a collective has; none for Send and Recv.
 absl::Span<const Algorithm> AlgorithmsOf(CallKind kind);
@@ -56,6 +85,22 @@ absl::Span<const Algorithm> AlgorithmsOf(CallKind kind);
 absl::StatusOr<Algorithm> ChooseAlgorithm(const CallSignature& signature,
                                           int world_size,
                                           const AlgorithmPolicy& policy);
+
+// Puts what `text` says before all other rules of `policy`: "ring" for every
+// collective that has it, or a list such as "allreduce:direct,broadcast:chain".
+// A collective is named as in communicator.h, without regard to capitals, '-'
+// and '_'; "auto" leaves the choice to the other rules. `INVALID_ARGUMENT`
+// names what is not understood, and the choice.
+absl::Status OverrideAlgorithms(absl::string_view text,
+                                AlgorithmPolicy* policy);
+
+// For people: what is chosen, size by size. Bytes are counted as in
+// AlgorithmRule.
+//   AllReduce, 4 ranks:
+//     up to 65536 bytes   recursive-doubling
+//     above               ring
+std::string ExplainChoice(CallKind kind, int world_size,
+                          const AlgorithmPolicy& policy);
 
 }  // namespace shoal
 

@@ -24,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/bootstrap_message.h"
 #include "shoal/comm/fork_guard.h"
@@ -241,9 +242,13 @@ void Host::WelcomeAll() {
   welcome->set_session(session_);
   welcome->mutable_options()->set_slice_bytes(
       static_cast<std::uint32_t>(options_.options.slice_bytes));
-  for (const std::int64_t bytes :
-       options_.options.policy.recursive_doubling_max_bytes) {
-    welcome->mutable_options()->add_recursive_doubling_max_bytes(bytes);
+  for (const AlgorithmRule& rule : options_.options.policy.rules) {
+    comm::AlgorithmRule* const sent =
+        welcome->mutable_options()->add_algorithm_rules();
+    sent->set_kind(static_cast<std::uint32_t>(rule.kind));
+    sent->set_max_world_size(static_cast<std::uint32_t>(rule.max_world_size));
+    sent->set_max_bytes(rule.max_bytes);
+    sent->set_algorithm(static_cast<std::uint32_t>(rule.algorithm));
   }
   for (const Member& member : members_) {
     comm::Peer* const peer = welcome->add_peers();

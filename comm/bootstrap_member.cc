@@ -20,9 +20,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/comm/algorithm.h"
 #include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/bootstrap_message.h"
+#include "shoal/comm/call.h"
 #include "shoal/comm/dialer.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/frame.h"
@@ -39,6 +41,29 @@ namespace {
 
 namespace asio = boost::asio;
 using ErrorCode = boost::system::error_code;
+
+// A value that this release does not know becomes one that no rule may have.
+template <typename Enum>
+Enum ToEnum(std::uint32_t value) {
+  return static_cast<Enum>(value <= 0xFF ? value : 0xFF);
+}
+
+absl::StatusOr<AlgorithmPolicy> PolicyOf(const comm::AgreedOptions& options) {
+  AlgorithmPolicy policy;
+  policy.rules.clear();
+  for (const comm::AlgorithmRule& sent : options.algorithm_rules()) {
+    AlgorithmRule rule;
+    rule.kind = ToEnum<CallKind>(sent.kind());
+    rule.max_world_size = static_cast<std::int32_t>(sent.max_world_size());
+    rule.max_bytes = sent.max_bytes();
+    rule.algorithm = ToEnum<Algorithm>(sent.algorithm());
+    policy.rules.push_back(rule);
+  }
+  if (const absl::Status status = CheckPolicy(policy); !status.ok()) {
+    return absl::DataLossError(absl::StrCat("from rank 0: ", status.message()));
+  }
+  return policy;
+}
 
 class Member {
  public:
@@ -254,10 +279,8 @@ void Member::OnMessage(const comm::BootstrapMessage& message) {
 }
 
 absl::Status Member::BeginLinking(const comm::Welcome& welcome) {
-  const auto& thresholds = welcome.options().recursive_doubling_max_bytes();
   if (welcome.peers_size() != options_.world_size ||
-      welcome.options().slice_bytes() == 0 ||
-      thresholds.size() != AlgorithmPolicy::kWorlds) {
+      welcome.options().slice_bytes() == 0) {
     return absl::DataLossError(
         absl::StrCat("rank 0 (", options_.address, ") sent a table of ",
                      welcome.peers_size(),
@@ -265,8 +288,7 @@ absl::Status Member::BeginLinking(const comm::Welcome& welcome) {
   }
   world_.session = welcome.session();
   world_.options.slice_bytes = welcome.options().slice_bytes();
-  std::copy(thresholds.begin(), thresholds.end(),
-            world_.options.policy.recursive_doubling_max_bytes.begin());
+  SHOAL_ASSIGN_OR_RETURN(world_.options.policy, PolicyOf(welcome.options()));
   for (const comm::Peer& peer : welcome.peers()) {
     world_.peers.push_back({{peer.addresses().begin(), peer.addresses().end()},
                             peer.host_id(),

@@ -25,6 +25,7 @@
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
 #include "shoal/base/timeout_scale.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/bootstrap_test_world.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/joined_world.h"
@@ -142,15 +143,17 @@ TEST(BootstrapTest, RankZeroDecidesForAll) {
   World world(3);
   world.ranks[0]->options.options.slice_bytes = 4711;
   world.ranks[1]->options.options.slice_bytes = 1;
-  auto& thresholds =
-      world.ranks[0]->options.options.policy.recursive_doubling_max_bytes;
-  std::iota(thresholds.begin(), thresholds.end(), -3);
-  const auto expected = thresholds;
+  AlgorithmPolicy& policy = world.ranks[0]->options.options.policy;
+  SHOAL_ASSERT_OK(
+      OverrideAlgorithms("tree,alltoallv:pairwise,barrier:auto", &policy));
+  policy.rules[1].max_world_size = 17;
+  policy.rules[1].max_bytes = 0;
+  const AlgorithmPolicy expected = policy;
   world.StartAll();
   ExpectWholeWorld(&world);
   const AgreedOptions& agreed = world.ranks[2]->Result()->options;
   EXPECT_EQ(agreed.slice_bytes, 4711u);
-  EXPECT_EQ(agreed.policy.recursive_doubling_max_bytes, expected);
+  EXPECT_EQ(agreed.policy, expected);
 }
 
 TEST(BootstrapTest, JoinsOverIpv6) {

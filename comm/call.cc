@@ -2,28 +2,54 @@
 
 #include "shoal/comm/call.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
 
 namespace shoal {
 
-bool IsValidCallKind(CallKind kind) {
-  switch (kind) {
-    case CallKind::kAllReduce:
-    case CallKind::kReduceScatter:
-    case CallKind::kAllGather:
-    case CallKind::kBroadcast:
-    case CallKind::kBarrier:
-    case CallKind::kSend:
-    case CallKind::kRecv:
-      return true;
+namespace {
+
+// "2 + 0 + 7"; long lists are cut.
+std::string Terms(absl::Span<const std::int64_t> counts) {
+  constexpr std::size_t kMost = 16;
+  std::string text = absl::StrJoin(counts.subspan(0, kMost), " + ");
+  if (counts.size() > kMost) {
+    absl::StrAppend(&text, " + ... (", counts.size(), " parts)");
   }
-  return false;
+  return text;
+}
+
+}  // namespace
+
+bool IsValidCallKind(CallKind kind) {
+  return IsCollective(kind) || kind == CallKind::kSend ||
+         kind == CallKind::kRecv;
+}
+
+bool IsCollective(CallKind kind) {
+  return std::find(std::begin(kCollectiveKinds), std::end(kCollectiveKinds),
+                   kind) != std::end(kCollectiveKinds);
+}
+
+bool HasRoot(CallKind kind) {
+  return kind == CallKind::kBroadcast || kind == CallKind::kReduce ||
+         kind == CallKind::kGather || kind == CallKind::kScatter;
+}
+
+bool HasReduction(CallKind kind) {
+  return kind == CallKind::kAllReduce || kind == CallKind::kReduceScatter ||
+         kind == CallKind::kReduce;
 }
 
 absl::string_view CallKindName(CallKind kind) {
@@ -42,36 +68,70 @@ absl::string_view CallKindName(CallKind kind) {
       return "Send";
     case CallKind::kRecv:
       return "Recv";
+    case CallKind::kReduce:
+      return "Reduce";
+    case CallKind::kGather:
+      return "Gather";
+    case CallKind::kScatter:
+      return "Scatter";
+    case CallKind::kAllToAll:
+      return "AllToAll";
+    case CallKind::kAllGatherV:
+      return "AllGatherV";
+    case CallKind::kAllToAllV:
+      return "AllToAllV";
   }
   return "unknown call";
 }
 
-std::string CallSignature::ToString() const {
-  const absl::string_view name = CallKindName(kind);
-  const std::string elements = absl::StrCat(DTypeName(dtype), " x ", count);
-  switch (kind) {
-    case CallKind::kAllReduce:
-    case CallKind::kReduceScatter:
-      return absl::StrCat(name, "(", elements, ", ", ReduceOpName(op), ", ",
-                          AlgorithmName(algorithm), ")");
-    case CallKind::kAllGather:
-      return absl::StrCat(name, "(", elements, ", ", AlgorithmName(algorithm),
-                          ")");
-    case CallKind::kBroadcast:
-      return absl::StrCat(name, "(", elements, ", root ", root, ", ",
-                          AlgorithmName(algorithm), ")");
-    case CallKind::kBarrier:
-      return absl::StrCat(name, "(", AlgorithmName(algorithm), ")");
-    case CallKind::kSend:
-    case CallKind::kRecv:
-      return absl::StrCat(name, "(", elements, ")");
+std::uint64_t DigestOf(absl::Span<const std::int64_t> counts) {
+  // The finalizer of MurmurHash3 (A. Appleby), over a running sum.
+  std::uint64_t digest = counts.size() + 1;
+  for (const std::int64_t count : counts) {
+    digest = (digest + static_cast<std::uint64_t>(count)) * 0x9E3779B97F4A7C15;
+    digest ^= digest >> 33;
+    digest *= 0xFF51AFD7ED558CCD;
+    digest ^= digest >> 33;
+    digest *= 0xC4CEB9FE1A85EC53;
+    digest ^= digest >> 33;
   }
-  return absl::StrCat(name, "(", static_cast<int>(kind), ")");
+  return digest == 0 ? 1 : digest;
+}
+
+std::string CallSignature::ToString(
+    absl::Span<const std::int64_t> counts) const {
+  const absl::string_view name = CallKindName(kind);
+  if (!IsValidCallKind(kind)) {
+    return absl::StrCat(name, "(", static_cast<int>(kind), ")");
+  }
+  std::string text = absl::StrCat(name, "(");
+  if (kind == CallKind::kAllToAllV) {
+    absl::StrAppend(&text, DTypeName(dtype));
+    if (!counts.empty()) {
+      const std::size_t half = counts.size() / 2;
+      absl::StrAppend(&text, ", sends ", Terms(counts.subspan(0, half)),
+                      ", receives ", Terms(counts.subspan(half)));
+    }
+  } else if (kind != CallKind::kBarrier) {
+    absl::StrAppend(&text, DTypeName(dtype), " x ", count);
+    if (!counts.empty()) {
+      absl::StrAppend(&text, " = ", Terms(counts));
+    } else if (parts_digest != 0) {
+      absl::StrAppend(&text, " in parts ", absl::Hex(parts_digest));
+    }
+  }
+  if (HasReduction(kind)) absl::StrAppend(&text, ", ", ReduceOpName(op));
+  if (HasRoot(kind)) absl::StrAppend(&text, ", root ", root);
+  if (IsCollective(kind)) {
+    absl::StrAppend(&text, kind == CallKind::kBarrier ? "" : ", ",
+                    AlgorithmName(algorithm));
+  }
+  return absl::StrCat(text, ")");
 }
 
 std::string Call::ToString() const {
   if (signature.kind != CallKind::kSend && signature.kind != CallKind::kRecv) {
-    return signature.ToString();
+    return signature.ToString(counts);
   }
   return absl::StrCat(CallKindName(signature.kind), "(",
                       DTypeName(signature.dtype), " x ", signature.count,

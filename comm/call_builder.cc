@@ -2,16 +2,22 @@
 
 #include "shoal/comm/call_builder.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/buffer.h"
@@ -84,21 +90,74 @@ absl::Status CheckParts(absl::string_view method, absl::string_view whole_name,
       whole_name, " must have world_size times as many"));
 }
 
-// Where `part` lies in `whole` when the call is in place.
+// Where `part` lies in `whole` when the call is in place: as this rank's part,
+// after so many elements.
 absl::Status CheckPartPlace(absl::string_view method,
                             absl::string_view whole_name,
                             const ConstBuffer& whole,
                             absl::string_view part_name,
-                            const ConstBuffer& part, int rank) {
+                            const ConstBuffer& part, int rank,
+                            std::int64_t elements_before) {
   if (!Overlap(whole, part)) return absl::OkStatus();
   if (Address(part.data) ==
-      Address(whole.data) + static_cast<std::size_t>(rank) * Bytes(part)) {
+      Address(whole.data) +
+          static_cast<std::size_t>(elements_before) * DTypeSize(part.dtype)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat(method, ": ", part_name, " and ", whole_name,
                    " overlap; they must be disjoint, or (in place) ", part_name,
                    " must be part ", rank, ", this rank's, of ", whole_name));
+}
+
+absl::Status CheckSameMemoryOrDisjoint(absl::string_view method,
+                                       const ConstBuffer& input,
+                                       const ConstBuffer& output) {
+  if (input.data == output.data || !Overlap(input, output)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      method,
+      ": input and output overlap in part; they must be the same memory (in "
+      "place) or disjoint"));
+}
+
+absl::Status CheckSameCount(absl::string_view method, const ConstBuffer& input,
+                            const ConstBuffer& output) {
+  if (input.count == output.count) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      method, ": input has ", input.count, " elements but output has ",
+      output.count, "; they must have equally many"));
+}
+
+// `counts` has to be one for each rank, and their sum that of the buffer.
+absl::Status CheckCounts(absl::string_view method, absl::string_view name,
+                         absl::Span<const std::int64_t> counts,
+                         absl::string_view buffer_name,
+                         const ConstBuffer& buffer, int world_size) {
+  if (counts.size() != static_cast<std::size_t>(world_size)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        method, ": ", name, " has ", counts.size(),
+        " elements; it must have one for each of the ", world_size, " ranks"));
+  }
+  for (const std::int64_t count : counts) {
+    if (count >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(method, ": ", name, " has the negative count ", count));
+  }
+  std::int64_t left = buffer.count;
+  for (const std::int64_t count : counts) {
+    if (count > left) {
+      left = -1;
+      break;
+    }
+    left -= count;
+  }
+  if (left == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(method, ": ", name, " (", absl::StrJoin(counts, " + "),
+                   ") is ", left < 0 ? "more" : "less", " than ", buffer_name,
+                   " has elements (", buffer.count, ")"));
 }
 
 absl::Status CheckOp(absl::string_view method, ReduceOp op, DType dtype,
@@ -211,17 +270,8 @@ absl::StatusOr<Call> CallBuilder::AllReduce(const ConstBuffer& input,
   SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
   SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype, options));
   SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
-  if (input.count != output.count) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        kMethod, ": input has ", input.count, " elements but output has ",
-        output.count, "; they must have equally many"));
-  }
-  if (input.data != output.data && Overlap(input, output)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        kMethod,
-        ": input and output overlap in part; they must be the same memory (in "
-        "place) or disjoint"));
-  }
+  SHOAL_RETURN_IF_ERROR(CheckSameCount(kMethod, input, output));
+  SHOAL_RETURN_IF_ERROR(CheckSameMemoryOrDisjoint(kMethod, input, output));
   Call call = CollectiveCall(CallKind::kAllReduce, input, options);
   call.signature.op = op;
   call.user_reduction = options.user_reduction;
@@ -241,8 +291,8 @@ absl::StatusOr<Call> CallBuilder::ReduceScatter(
   SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
   SHOAL_RETURN_IF_ERROR(
       CheckParts(kMethod, "input", input, "output", output, world_size_));
-  SHOAL_RETURN_IF_ERROR(
-      CheckPartPlace(kMethod, "input", input, "output", output, rank_));
+  SHOAL_RETURN_IF_ERROR(CheckPartPlace(kMethod, "input", input, "output",
+                                       output, rank_, rank_ * output.count));
   Call call = CollectiveCall(CallKind::kReduceScatter, output, options);
   call.signature.op = op;
   call.user_reduction = options.user_reduction;
@@ -261,11 +311,206 @@ absl::StatusOr<Call> CallBuilder::AllGather(const ConstBuffer& input,
   SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
   SHOAL_RETURN_IF_ERROR(
       CheckParts(kMethod, "output", output, "input", input, world_size_));
-  SHOAL_RETURN_IF_ERROR(
-      CheckPartPlace(kMethod, "output", output, "input", input, rank_));
+  SHOAL_RETURN_IF_ERROR(CheckPartPlace(kMethod, "output", output, "input",
+                                       input, rank_, rank_ * input.count));
   Call call = CollectiveCall(CallKind::kAllGather, input, options);
   call.input = input.data;
   call.output = output.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::AllGatherV(
+    const ConstBuffer& input, const Buffer& output,
+    absl::Span<const std::int64_t> counts, const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "AllGatherV";
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
+  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  SHOAL_RETURN_IF_ERROR(
+      CheckCounts(kMethod, "counts", counts, "output", output, world_size_));
+  if (counts[rank_] != input.count) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kMethod, ": input has ", input.count, " elements but counts[", rank_,
+        "], this rank's, is ", counts[rank_]));
+  }
+  SHOAL_RETURN_IF_ERROR(
+      CheckPartPlace(kMethod, "output", output, "input", input, rank_,
+                     std::accumulate(counts.begin(), counts.begin() + rank_,
+                                     std::int64_t{0})));
+  Call call = CollectiveCall(CallKind::kAllGatherV, output, options);
+  call.signature.parts_digest = DigestOf(counts);
+  call.counts.assign(counts.begin(), counts.end());
+  call.input = input.data;
+  call.output = output.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::Reduce(const ConstBuffer& input,
+                                         const Buffer& output, ReduceOp op,
+                                         int root,
+                                         const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "Reduce";
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
+  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype, options));
+  SHOAL_RETURN_IF_ERROR(CheckRank(kMethod, "root", root, world_size_));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  Call call = CollectiveCall(CallKind::kReduce, input, options);
+  call.signature.op = op;
+  call.signature.root = root;
+  call.user_reduction = options.user_reduction;
+  call.input = input.data;
+  if (rank_ != root) return call;
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
+  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
+  SHOAL_RETURN_IF_ERROR(CheckSameCount(kMethod, input, output));
+  SHOAL_RETURN_IF_ERROR(CheckSameMemoryOrDisjoint(kMethod, input, output));
+  call.output = output.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::Gather(const ConstBuffer& input,
+                                         const Buffer& output, int root,
+                                         const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "Gather";
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
+  SHOAL_RETURN_IF_ERROR(CheckRank(kMethod, "root", root, world_size_));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  Call call = CollectiveCall(CallKind::kGather, input, options);
+  call.signature.root = root;
+  call.input = input.data;
+  if (rank_ != root) return call;
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
+  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
+  SHOAL_RETURN_IF_ERROR(
+      CheckParts(kMethod, "output", output, "input", input, world_size_));
+  SHOAL_RETURN_IF_ERROR(CheckPartPlace(kMethod, "output", output, "input",
+                                       input, rank_, rank_ * input.count));
+  call.output = output.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::Scatter(const ConstBuffer& input,
+                                          const Buffer& output, int root,
+                                          const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "Scatter";
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
+  SHOAL_RETURN_IF_ERROR(CheckRank(kMethod, "root", root, world_size_));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  Call call = CollectiveCall(CallKind::kScatter, output, options);
+  call.signature.root = root;
+  call.output = output.data;
+  if (rank_ != root) return call;
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
+  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
+  SHOAL_RETURN_IF_ERROR(
+      CheckParts(kMethod, "input", input, "output", output, world_size_));
+  SHOAL_RETURN_IF_ERROR(CheckPartPlace(kMethod, "input", input, "output",
+                                       output, rank_, rank_ * output.count));
+  call.input = input.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::AllToAll(const ConstBuffer& input,
+                                           const Buffer& output,
+                                           const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "AllToAll";
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
+  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  SHOAL_RETURN_IF_ERROR(CheckSameCount(kMethod, input, output));
+  if (input.count % world_size_ != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kMethod, ": input has ", input.count,
+        " elements, which cannot be cut "
+        "into ",
+        world_size_, " equal parts; AllToAllV takes unequal ones"));
+  }
+  SHOAL_RETURN_IF_ERROR(CheckSameMemoryOrDisjoint(kMethod, input, output));
+  Call call = CollectiveCall(CallKind::kAllToAll, input, options);
+  call.signature.count = input.count / world_size_;
+  call.input = input.data;
+  call.output = output.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::AllToAllV(
+    const ConstBuffer& input, absl::Span<const std::int64_t> send_counts,
+    const Buffer& output, absl::Span<const std::int64_t> recv_counts,
+    const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "AllToAllV";
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
+  SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
+  SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  SHOAL_RETURN_IF_ERROR(CheckCounts(kMethod, "send_counts", send_counts,
+                                    "input", input, world_size_));
+  SHOAL_RETURN_IF_ERROR(CheckCounts(kMethod, "recv_counts", recv_counts,
+                                    "output", output, world_size_));
+  if (send_counts[rank_] != recv_counts[rank_]) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kMethod, ": rank ", rank_, " sends itself ", send_counts[rank_],
+        " elements but receives ", recv_counts[rank_]));
+  }
+  if (Overlap(input, output)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kMethod, ": input and output overlap; they must be disjoint"));
+  }
+  Call call = CollectiveCall(CallKind::kAllToAllV, input, options);
+  call.signature.count = 0;
+  call.counts.assign(send_counts.begin(), send_counts.end());
+  call.counts.insert(call.counts.end(), recv_counts.begin(), recv_counts.end());
+  call.input = input.data;
+  call.output = output.data;
+  return call;
+}
+
+absl::StatusOr<Call> CallBuilder::AllReduceCoalesced(
+    absl::Span<const Buffer> buffers, ReduceOp op,
+    const CallOptions& options) const {
+  constexpr absl::string_view kMethod = "AllReduceCoalesced";
+  if (buffers.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kMethod, ": at least one buffer is needed"));
+  }
+  if (buffers.size() == 1)
+    return AllReduce(buffers[0], buffers[0], op, options);
+  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, buffers[0].dtype, options));
+  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  Buffer whole = {nullptr, 0, buffers[0].dtype};
+  std::vector<std::int64_t> counts;
+  for (const Buffer& buffer : buffers) {
+    SHOAL_RETURN_IF_ERROR(
+        CheckBuffer(kMethod, absl::StrCat("buffer ", counts.size()), buffer));
+    if (buffer.dtype != whole.dtype) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          kMethod, ": buffer 0 is ", DTypeName(whole.dtype), " but buffer ",
+          counts.size(), " is ", DTypeName(buffer.dtype),
+          "; they must have the same type"));
+    }
+    // Disjoint memory, as is checked below, cannot overflow.
+    counts.push_back(buffer.count);
+  }
+  std::vector<Buffer> sorted(buffers.begin(), buffers.end());
+  std::sort(sorted.begin(), sorted.end(), [](const Buffer& a, const Buffer& b) {
+    return Address(a.data) < Address(b.data);
+  });
+  const Buffer* last = nullptr;
+  for (const Buffer& buffer : sorted) {
+    if (buffer.count == 0) continue;
+    if (last != nullptr && Overlap(*last, buffer)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(kMethod, ": two of the buffers overlap"));
+    }
+    last = &buffer;
+    whole.count += buffer.count;
+  }
+  Call call = CollectiveCall(CallKind::kAllReduce, whole, options);
+  call.signature.op = op;
+  call.user_reduction = options.user_reduction;
+  call.signature.parts_digest = DigestOf(counts);
+  call.counts = std::move(counts);
   return call;
 }
 

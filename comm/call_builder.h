@@ -11,8 +11,10 @@
 #define SHOAL_COMM_CALL_BUILDER_H_
 
 #include <array>
+#include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/call_options.h"
@@ -32,6 +34,31 @@ class CallBuilder {
                                      const CallOptions& options) const;
   absl::StatusOr<Call> AllGather(const ConstBuffer& input, const Buffer& output,
                                  const CallOptions& options) const;
+  absl::StatusOr<Call> AllGatherV(const ConstBuffer& input,
+                                  const Buffer& output,
+                                  absl::Span<const std::int64_t> counts,
+                                  const CallOptions& options) const;
+  absl::StatusOr<Call> Reduce(const ConstBuffer& input, const Buffer& output,
+                              ReduceOp op, int root,
+                              const CallOptions& options) const;
+  absl::StatusOr<Call> Gather(const ConstBuffer& input, const Buffer& output,
+                              int root, const CallOptions& options) const;
+  absl::StatusOr<Call> Scatter(const ConstBuffer& input, const Buffer& output,
+                               int root, const CallOptions& options) const;
+  absl::StatusOr<Call> AllToAll(const ConstBuffer& input, const Buffer& output,
+                                const CallOptions& options) const;
+  absl::StatusOr<Call> AllToAllV(const ConstBuffer& input,
+                                 absl::Span<const std::int64_t> send_counts,
+                                 const Buffer& output,
+                                 absl::Span<const std::int64_t> recv_counts,
+                                 const CallOptions& options) const;
+  // The all-reduce of all elements of `buffers`, one buffer after the other.
+  // Its memory is not set: the caller packs the buffers into some of
+  // signature.count elements, and unpacks them afterwards. One buffer is an
+  // AllReduce in place.
+  absl::StatusOr<Call> AllReduceCoalesced(absl::Span<const Buffer> buffers,
+                                          ReduceOp op,
+                                          const CallOptions& options) const;
   absl::StatusOr<Call> Broadcast(const Buffer& buffer, int root,
                                  const CallOptions& options) const;
   absl::StatusOr<Call> Barrier(const CallOptions& options) const;

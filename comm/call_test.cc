@@ -3,6 +3,7 @@
 #include "shoal/comm/call.h"
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,18 @@ TEST(CallKindTest, ValuesOfTheWireFormat) {
   EXPECT_EQ(static_cast<int>(CallKind::kBarrier), 5);
   EXPECT_EQ(static_cast<int>(CallKind::kSend), 6);
   EXPECT_EQ(static_cast<int>(CallKind::kRecv), 7);
+  EXPECT_EQ(static_cast<int>(CallKind::kReduce), 8);
+  EXPECT_EQ(static_cast<int>(CallKind::kGather), 9);
+  EXPECT_EQ(static_cast<int>(CallKind::kScatter), 10);
+  EXPECT_EQ(static_cast<int>(CallKind::kAllToAll), 11);
+  EXPECT_EQ(static_cast<int>(CallKind::kAllGatherV), 12);
+  EXPECT_EQ(static_cast<int>(CallKind::kAllToAllV), 13);
 }
 
 TEST(CallKindTest, ValidityAndNames) {
   for (int i = 0; i < 256; ++i) {
-    EXPECT_EQ(IsValidCallKind(static_cast<CallKind>(i)), i >= 1 && i <= 7) << i;
+    EXPECT_EQ(IsValidCallKind(static_cast<CallKind>(i)), i >= 1 && i <= 13)
+        << i;
   }
   EXPECT_EQ(CallKindName(CallKind::kAllReduce), "AllReduce");
   EXPECT_EQ(CallKindName(CallKind::kReduceScatter), "ReduceScatter");
@@ -35,6 +43,26 @@ TEST(CallKindTest, ValidityAndNames) {
   EXPECT_EQ(CallKindName(CallKind::kBarrier), "Barrier");
   EXPECT_EQ(CallKindName(CallKind::kSend), "Send");
   EXPECT_EQ(CallKindName(CallKind::kRecv), "Recv");
+  EXPECT_EQ(CallKindName(CallKind::kReduce), "Reduce");
+  EXPECT_EQ(CallKindName(CallKind::kGather), "Gather");
+  EXPECT_EQ(CallKindName(CallKind::kScatter), "Scatter");
+  EXPECT_EQ(CallKindName(CallKind::kAllToAll), "AllToAll");
+  EXPECT_EQ(CallKindName(CallKind::kAllGatherV), "AllGatherV");
+  EXPECT_EQ(CallKindName(CallKind::kAllToAllV), "AllToAllV");
+}
+
+TEST(CallKindTest, WhatEachHas) {
+  for (int i = 0; i < 256; ++i) {
+    const CallKind kind = static_cast<CallKind>(i);
+    EXPECT_EQ(IsCollective(kind), IsValidCallKind(kind) &&
+                                      kind != CallKind::kSend &&
+                                      kind != CallKind::kRecv)
+        << i;
+  }
+  EXPECT_TRUE(HasRoot(CallKind::kScatter));
+  EXPECT_FALSE(HasRoot(CallKind::kAllGather));
+  EXPECT_TRUE(HasReduction(CallKind::kReduce));
+  EXPECT_FALSE(HasReduction(CallKind::kBroadcast));
 }
 
 CallSignature Signature(CallKind kind, DType dtype, ReduceOp op,
@@ -79,6 +107,48 @@ TEST(CallSignatureTest, Texts) {
                       Algorithm::kAuto, 7, 0)
                 .ToString(),
             "Recv(f16 x 7)");
+  EXPECT_EQ(Signature(CallKind::kReduce, DType::kF32, ReduceOp::kMin,
+                      Algorithm::kTree, 7, 2)
+                .ToString(),
+            "Reduce(f32 x 7, min, root 2, tree)");
+  EXPECT_EQ(Signature(CallKind::kScatter, DType::kF32, ReduceOp::kSum,
+                      Algorithm::kLinear, 7, 2)
+                .ToString(),
+            "Scatter(f32 x 7, root 2, linear)");
+  EXPECT_EQ(Signature(CallKind::kAllToAll, DType::kF32, ReduceOp::kSum,
+                      Algorithm::kPairwise, 7, 0)
+                .ToString(),
+            "AllToAll(f32 x 7, pairwise)");
+}
+
+TEST(CallSignatureTest, TextsOfUnequalParts) {
+  const std::int64_t parts[] = {2, 0, 7};
+  CallSignature gather = Signature(CallKind::kAllGatherV, DType::kF32,
+                                   ReduceOp::kSum, Algorithm::kRing, 9, 0);
+  gather.parts_digest = 0xABC;
+  EXPECT_EQ(gather.ToString(parts), "AllGatherV(f32 x 9 = 2 + 0 + 7, ring)");
+  EXPECT_EQ(gather.ToString(), "AllGatherV(f32 x 9 in parts abc, ring)");
+  const CallSignature exchange =
+      Signature(CallKind::kAllToAllV, DType::kU8, ReduceOp::kSum,
+                Algorithm::kPairwise, 0, 0);
+  const std::int64_t both[] = {1, 2, 3, 4};
+  EXPECT_EQ(exchange.ToString(both),
+            "AllToAllV(u8, sends 1 + 2, receives 3 + 4, pairwise)");
+  EXPECT_EQ(exchange.ToString(), "AllToAllV(u8, pairwise)");
+  const std::vector<std::int64_t> many(100, 1);
+  EXPECT_EQ(gather.ToString(many),
+            "AllGatherV(f32 x 9 = 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + "
+            "1 + 1 + 1 + 1 + 1 + ... (100 parts), ring)");
+}
+
+TEST(DigestTest, TellsListsApart) {
+  const std::vector<std::vector<std::int64_t>> lists = {
+      {}, {0}, {0, 0}, {1}, {1, 0}, {0, 1}, {1, 2, 3}, {3, 2, 1}, {1, 2, 4}};
+  std::set<std::uint64_t> digests = {0};
+  for (const auto& list : lists) digests.insert(DigestOf(list));
+  EXPECT_EQ(digests.size(), lists.size() + 1);
+  // Part of the wire format.
+  EXPECT_EQ(DigestOf({1, 2, 3}), 0xA24160165C57B923ULL);
 }
 
 // What a peer sent may be anything at all.
@@ -89,22 +159,23 @@ TEST(CallSignatureTest, TextOfWhatIsNoCall) {
             "unknown call(77)");
   EXPECT_EQ(
       Signature(CallKind::kAllReduce, static_cast<DType>(9),
-                static_cast<ReduceOp>(88), static_cast<Algorithm>(7), -1, 0)
+                static_cast<ReduceOp>(88), static_cast<Algorithm>(77), -1, 0)
           .ToString(),
-      "AllReduce(dtype(9) x -1, op(88), algorithm(7))");
+      "AllReduce(dtype(9) x -1, op(88), algorithm(77))");
 }
 
 TEST(CallSignatureTest, EveryFieldCounts) {
   const CallSignature base =
       Signature(CallKind::kAllReduce, DType::kF32, ReduceOp::kSum,
                 Algorithm::kRing, 100, 0);
-  std::vector<CallSignature> others(6, base);
+  std::vector<CallSignature> others(7, base);
   others[0].kind = CallKind::kReduceScatter;
   others[1].dtype = DType::kF64;
   others[2].op = ReduceOp::kMax;
   others[3].algorithm = Algorithm::kRecursiveDoubling;
   others[4].count = 101;
   others[5].root = 1;
+  others[6].parts_digest = 1;
   EXPECT_EQ(base, CallSignature(base));
   for (const CallSignature& other : others) {
     EXPECT_NE(base, other) << other.ToString();

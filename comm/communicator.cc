@@ -4,10 +4,16 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/buffer.h"
@@ -50,6 +56,102 @@ absl::Status Communicator::AllGather(ConstBuffer input, Buffer output,
   return Run(Make().AllGather(input, output, options), options);
 }
 
+absl::Status Communicator::AllGatherV(ConstBuffer input, Buffer output,
+                                      absl::Span<const std::int64_t> counts,
+                                      const CallOptions& options) {
+  return Run(Make().AllGatherV(input, output, counts, options), options);
+}
+
+absl::Status Communicator::Reduce(ConstBuffer input, Buffer output, ReduceOp op,
+                                  int root, const CallOptions& options) {
+  return Run(Make().Reduce(input, output, op, root, options), options);
+}
+
+absl::Status Communicator::Reduce(Buffer buffer, ReduceOp op, int root,
+                                  const CallOptions& options) {
+  return Reduce(buffer, buffer, op, root, options);
+}
+
+absl::Status Communicator::Gather(ConstBuffer input, Buffer output, int root,
+                                  const CallOptions& options) {
+  return Run(Make().Gather(input, output, root, options), options);
+}
+
+absl::Status Communicator::Scatter(ConstBuffer input, Buffer output, int root,
+                                   const CallOptions& options) {
+  return Run(Make().Scatter(input, output, root, options), options);
+}
+
+absl::Status Communicator::AllToAll(ConstBuffer input, Buffer output,
+                                    const CallOptions& options) {
+  return Run(Make().AllToAll(input, output, options), options);
+}
+
+absl::Status Communicator::AllToAllV(ConstBuffer input,
+                                     absl::Span<const std::int64_t> send_counts,
+                                     Buffer output,
+                                     absl::Span<const std::int64_t> recv_counts,
+                                     const CallOptions& options) {
+  return Run(Make().AllToAllV(input, send_counts, output, recv_counts, options),
+             options);
+}
+
+absl::Status Communicator::AllReduceCoalesced(absl::Span<const Buffer> buffers,
+                                              ReduceOp op,
+                                              const CallOptions& options) {
+  SHOAL_ASSIGN_OR_RETURN(Call call,
+                         Make().AllReduceCoalesced(buffers, op, options));
+  if (buffers.size() == 1) return Run(call, options);
+  const std::size_t bytes = static_cast<std::size_t>(call.signature.count) *
+                            DTypeSize(call.signature.dtype);
+  const std::unique_ptr<char[]> packed(new (std::nothrow) char[bytes]);
+  if (packed == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("AllReduceCoalesced: no memory for a copy of ", bytes,
+                     " bytes; reduce fewer buffers at a time"));
+  }
+  // Calls `move` with each buffer and its copy.
+  const auto for_each = [&](const auto& move) {
+    char* copy = packed.get();
+    for (const Buffer& buffer : buffers) {
+      const std::size_t size =
+          static_cast<std::size_t>(buffer.count) * DTypeSize(buffer.dtype);
+      if (size > 0) move(buffer.data, copy, size);
+      copy += size;
+    }
+  };
+  for_each([](const void* data, char* copy, std::size_t size) {
+    std::memcpy(copy, data, size);
+  });
+  call.input = packed.get();
+  call.output = packed.get();
+  SHOAL_RETURN_IF_ERROR(Run(call, options));
+  for_each([](void* data, const char* copy, std::size_t size) {
+    std::memcpy(data, copy, size);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Communicator::BroadcastString(std::string* bytes, int root,
+                                           const CallOptions& options) {
+  std::int64_t size = static_cast<std::int64_t>(bytes->size());
+  SHOAL_RETURN_IF_ERROR(
+      Broadcast(BufferOf(absl::MakeSpan(&size, 1)), root, options));
+  if (rank() != root) {
+    try {
+      bytes->resize(static_cast<std::size_t>(size));
+    } catch (const std::exception&) {
+      // The others are on their way to the second broadcast.
+      const absl::Status status = absl::ResourceExhaustedError(
+          absl::StrCat("BroadcastString: rank ", rank(), " has no memory for ",
+                       size, " bytes from rank ", root));
+      Abort(status);
+      return status;
+    }
+  }
+  return Broadcast({bytes->data(), size, DType::kU8}, root, options);
+}
+
 absl::Status Communicator::Broadcast(Buffer buffer, int root,
                                      const CallOptions& options) {
   return Run(Make().Broadcast(buffer, root, options), options);
@@ -72,10 +174,13 @@ absl::Status Communicator::Recv(Buffer buffer, int from, int tag,
 absl::Status Communicator::SendRecv(ConstBuffer send, int to, Buffer recv,
                                     int from, int tag,
                                     const CallOptions& options) {
+  const bool alone = to == rank() && from == rank();
+  if (alone) {
+    SHOAL_RETURN_IF_ERROR(status());
+  }
   SHOAL_ASSIGN_OR_RETURN(const auto calls,
                          Make().SendRecv(send, to, recv, from, tag, options));
-  if (to != rank()) return Execute(calls, options);
-  SHOAL_RETURN_IF_ERROR(status());
+  if (!alone) return Execute(calls, options);
   if (send.count > 0) {
     std::memcpy(recv.data, send.data,
                 static_cast<std::size_t>(send.count) * DTypeSize(send.dtype));

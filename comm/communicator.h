@@ -38,6 +38,9 @@
 #ifndef SHOAL_COMM_COMMUNICATOR_H_
 #define SHOAL_COMM_COMMUNICATOR_H_
 
+#include <cstdint>
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -77,6 +80,15 @@ class Communicator {
   absl::Status AllReduce(Buffer buffer, ReduceOp op,
                          const CallOptions& options = {});
 
+  // Several buffers of one type, in place, as a single operation: one message
+  // where AllReduce of each would send many, for which they are copied to one
+  // place and back. As many buffers, of the same counts, on all ranks. The
+  // order of the operands is that of an AllReduce of the buffers laid end to
+  // end. `RESOURCE_EXHAUSTED`, with nothing sent, when there is no memory for
+  // the copy.
+  absl::Status AllReduceCoalesced(absl::Span<const Buffer> buffers, ReduceOp op,
+                                  const CallOptions& options = {});
+
   // Rank r gets part r of the reduced vector: input has world_size() parts of
   // output.count elements each. In place: output is this rank's part of input.
   absl::Status ReduceScatter(ConstBuffer input, Buffer output, ReduceOp op,
@@ -88,9 +100,59 @@ class Communicator {
   absl::Status AllGather(ConstBuffer input, Buffer output,
                          const CallOptions& options = {});
 
+  // The same with parts of any lengths: counts[r] elements come from rank r, in
+  // the order of the ranks. `counts` is the same list on all ranks;
+  // input.count is counts[rank()], and output.count the sum. In place: input is
+  // this rank's part of output.
+  absl::Status AllGatherV(ConstBuffer input, Buffer output,
+                          absl::Span<const std::int64_t> counts,
+                          const CallOptions& options = {});
+
+  // As AllReduce, but only rank `root` gets the result: there counts and types
+  // of the two are equal. Other ranks' output is not looked at. In place:
+  // input.data == output.data on `root`.
+  absl::Status Reduce(ConstBuffer input, Buffer output, ReduceOp op, int root,
+                      const CallOptions& options = {});
+  // In place on `root`; the other ranks' buffers are left as they are.
+  absl::Status Reduce(Buffer buffer, ReduceOp op, int root,
+                      const CallOptions& options = {});
+
+  // Rank `root`'s output is the inputs of all ranks, in the order of the ranks:
+  // world_size() parts of input.count elements each. Other ranks' output is not
+  // looked at. In place: input is this rank's part of output on `root`.
+  absl::Status Gather(ConstBuffer input, Buffer output, int root,
+                      const CallOptions& options = {});
+
+  // Rank r gets part r of `root`'s input, which is world_size() parts of
+  // output.count elements each. Other ranks' input is not looked at. In place:
+  // output is this rank's part of input on `root`.
+  absl::Status Scatter(ConstBuffer input, Buffer output, int root,
+                       const CallOptions& options = {});
+
+  // Part r of output is part rank() of rank r's input; both are world_size()
+  // equal parts, of as many elements on all ranks. In place: input.data ==
+  // output.data.
+  absl::Status AllToAll(ConstBuffer input, Buffer output,
+                        const CallOptions& options = {});
+
+  // The same with parts of any lengths, in the order of the ranks:
+  // send_counts[r] elements of input go to rank r, where they are
+  // recv_counts[rank()] elements of output. input.count and output.count are
+  // the sums. Not in place: input and output are disjoint.
+  absl::Status AllToAllV(ConstBuffer input,
+                         absl::Span<const std::int64_t> send_counts,
+                         Buffer output,
+                         absl::Span<const std::int64_t> recv_counts,
+                         const CallOptions& options = {});
+
   // The elements of `root`'s buffer replace those of every other rank's.
   absl::Status Broadcast(Buffer buffer, int root,
                          const CallOptions& options = {});
+
+  // `root`'s string replaces every other rank's, whatever its length, by two
+  // broadcasts: of the length and of the bytes. Each may take the time-out.
+  absl::Status BroadcastString(std::string* bytes, int root,
+                               const CallOptions& options = {});
 
   // Returns once every rank has entered it.
   absl::Status Barrier(const CallOptions& options = {});

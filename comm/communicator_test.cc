@@ -249,6 +249,96 @@ TEST_F(CommunicatorTest, SendRecvWithItselfCopies) {
                 {"f32 x 2", "f32 x 6"});
 }
 
+TEST_F(CommunicatorTest, RootedCollectivesBecomeCalls) {
+  // This is rank 1.
+  SHOAL_ASSERT_OK(comm_.Reduce(Of(large_), Of(other_), ReduceOp::kMin, 1));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kReduce);
+  EXPECT_EQ(comm_.calls()[0].signature.root, 1);
+  EXPECT_EQ(comm_.calls()[0].output, other_.data());
+  SHOAL_ASSERT_OK(comm_.Reduce(Of(large_), Buffer(), ReduceOp::kMin, 2));
+  EXPECT_EQ(comm_.calls()[0].output, nullptr);
+  SHOAL_ASSERT_OK(comm_.Gather(Of(small_), Of(large_), 1));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kGather);
+  EXPECT_EQ(comm_.calls()[0].signature.count, 2);
+  SHOAL_ASSERT_OK(comm_.Scatter(Of(large_), Of(small_), 1));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kScatter);
+  EXPECT_EQ(comm_.calls()[0].signature.count, 2);
+  SHOAL_ASSERT_OK(comm_.Scatter(ConstBuffer(), Of(small_), 0));
+  EXPECT_EQ(comm_.calls()[0].input, nullptr);
+}
+
+TEST_F(CommunicatorTest, ExchangesBecomeCalls) {
+  SHOAL_ASSERT_OK(comm_.AllToAll(Of(large_), Of(other_)));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kAllToAll);
+  EXPECT_EQ(comm_.calls()[0].signature.count, 2);
+  SHOAL_ASSERT_OK(comm_.AllGatherV(Of(small_), Of(large_), {1, 2, 3}));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kAllGatherV);
+  EXPECT_EQ(comm_.calls()[0].signature.count, 6);
+  EXPECT_EQ(comm_.calls()[0].signature.parts_digest, DigestOf({1, 2, 3}));
+  EXPECT_EQ(comm_.calls()[0].counts, (std::vector<std::int64_t>{1, 2, 3}));
+  SHOAL_ASSERT_OK(
+      comm_.AllToAllV(Of(small_), {1, 0, 1}, Of(large_), {5, 0, 1}));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kAllToAllV);
+  EXPECT_EQ(comm_.calls()[0].signature.count, 0);
+  EXPECT_EQ(comm_.calls()[0].counts,
+            (std::vector<std::int64_t>{1, 0, 1, 5, 0, 1}));
+  SHOAL_ASSERT_OK(
+      comm_.AllReduceCoalesced({Of(small_), Of(large_)}, ReduceOp::kSum));
+  EXPECT_EQ(comm_.calls()[0].signature.kind, CallKind::kAllReduce);
+  EXPECT_EQ(comm_.calls()[0].signature.count, 8);
+  EXPECT_EQ(comm_.calls()[0].signature.parts_digest, DigestOf({2, 6}));
+  SHOAL_ASSERT_OK(comm_.AllReduceCoalesced({Of(small_)}, ReduceOp::kSum));
+  EXPECT_EQ(comm_.calls()[0].signature.parts_digest, 0u);
+  EXPECT_EQ(comm_.calls()[0].output, small_.data());
+}
+
+TEST_F(CommunicatorTest, RefusesRootedArgumentsThatDoNotFit) {
+  ExpectRefused(comm_.Reduce(Of(large_), Of(small_), ReduceOp::kSum, 1),
+                {"Reduce", "input has 6", "output has 2"});
+  ExpectRefused(comm_.Reduce(Of(large_), ReduceOp::kSum, 3), {"root 3"});
+  ExpectRefused(comm_.Gather(Of(large_), Of(small_), 1), {"world of 3"});
+  ExpectRefused(comm_.Scatter(Of(small_), Of(large_), 1), {"world of 3"});
+  Buffer part = Of(small_);
+  part.data = large_.data();  // rank 0's part, but this is rank 1
+  ExpectRefused(comm_.Gather(part, Of(large_), 1), {"overlap", "part 1"});
+  ExpectRefused(comm_.Scatter(Of(large_), part, 1), {"overlap", "part 1"});
+}
+
+TEST_F(CommunicatorTest, RefusesUnequalPartsThatDoNotFit) {
+  ExpectRefused(comm_.AllToAll(Of(small_), Of(small_)),
+                {"AllToAll", "2 elements", "3 equal parts"});
+  ExpectRefused(comm_.AllGatherV(Of(small_), Of(large_), {4, 2}),
+                {"AllGatherV", "counts has 2", "3 ranks"});
+  ExpectRefused(comm_.AllGatherV(Of(small_), Of(large_), {3, 2, 2}),
+                {"counts (3 + 2 + 2) is more than output has elements (6)"});
+  ExpectRefused(comm_.AllGatherV(Of(small_), Of(large_), {1, 2, 2}), {"less"});
+  ExpectRefused(comm_.AllGatherV(Of(small_), Of(large_), {5, 2, -1}),
+                {"negative count -1"});
+  ExpectRefused(comm_.AllGatherV(Of(small_), Of(large_), {kHuge, 2, kHuge}),
+                {"more"});
+  ExpectRefused(comm_.AllGatherV(Of(small_), Of(large_), {2, 3, 1}),
+                {"input has 2", "counts[1]", "is 3"});
+  ExpectRefused(comm_.AllToAllV(Of(small_), {1, 1, 0}, Of(large_), {6, 0, 0}),
+                {"AllToAllV", "sends itself 1", "receives 0"});
+  ExpectRefused(comm_.AllToAllV(Of(large_), {2, 2, 2}, Of(large_), {2, 2, 2}),
+                {"overlap"});
+}
+
+TEST_F(CommunicatorTest, RefusesBuffersThatCannotBeCoalesced) {
+  ExpectRefused(comm_.AllReduceCoalesced({}, ReduceOp::kSum), {"at least one"});
+  Buffer integers = Of(small_);
+  integers.dtype = DType::kI32;
+  ExpectRefused(
+      comm_.AllReduceCoalesced({Of(large_), integers}, ReduceOp::kSum),
+      {"buffer 1 is i32"});
+  Buffer back = Of(large_);
+  back.data = large_.data() + 5;
+  back.count = 1;
+  ExpectRefused(
+      comm_.AllReduceCoalesced({back, Of(small_), Of(large_)}, ReduceOp::kSum),
+      {"overlap"});
+}
+
 TEST_F(CommunicatorTest, AbortWithoutAReasonIsCancelled) {
   comm_.Abort(absl::DataLossError("why"));
   EXPECT_THAT(comm_.reason(), StatusIs(absl::StatusCode::kDataLoss, "why"));

@@ -53,7 +53,7 @@ class Pricing {
       rank.end.assign(steps.size(), kUnknown);
       for (std::size_t i = 0; i < steps.size(); ++i) {
         const std::int32_t index = static_cast<std::int32_t>(i);
-        if (steps[i].kind == StepKind::kCopy) rank.pending.push_back(index);
+        if (IsLocal(steps[i].kind)) rank.pending.push_back(index);
         if (steps[i].kind == StepKind::kSend) rank.sends.push_back(index);
         if (steps[i].kind == StepKind::kReceive ||
             steps[i].kind == StepKind::kReceiveReduce) {
@@ -74,9 +74,9 @@ class Pricing {
     double last = 0;
     for (const RankTimes& rank : ranks_) {
       if (rank.ended < rank.end.size()) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "rank ", rank.schedule->rank, " of ",
-            rank.schedule->signature.ToString(), " never comes to its end"));
+        return absl::FailedPreconditionError(
+            absl::StrCat("rank ", rank.schedule->rank, " of ",
+                         rank.schedule->CallText(), " never comes to its end"));
       }
       for (const double end : rank.end) last = std::max(last, end);
     }
@@ -114,8 +114,14 @@ class Pricing {
         continue;
       }
       rank->end[step] = std::max(ready, rank->arrival[step]);
-      if (rank->schedule->steps[step].kind == StepKind::kReceiveReduce) {
+      const Step& definition = rank->schedule->steps[step];
+      if (definition.kind == StepKind::kReceiveReduce) {
         rank->end[step] += Bytes(*rank, step) * cost_.reduce_seconds_per_byte;
+      }
+      if (definition.kind == StepKind::kFold) {
+        rank->end[step] += Bytes(*rank, step) *
+                           static_cast<double>(definition.operands.size() - 1) *
+                           cost_.reduce_seconds_per_byte;
       }
       ++rank->ended;
     }

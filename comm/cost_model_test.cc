@@ -68,6 +68,46 @@ TEST(CostModelTest, Ring) {
   }
 }
 
+TEST(CostModelTest, Direct) {
+  for (int n = 2; n <= 64; ++n) {
+    const std::int64_t part = 5;
+    const double part_bytes = 4.0 * part;
+    const double hop = kAlpha + part_bytes * kBeta;
+    const double fold = (n - 1) * part_bytes * kGamma;
+    ExpectAlmost(Price(CallKind::kAllReduce, Algorithm::kDirect, part * n, n),
+                 2 * (n - 1) * hop + fold, n);
+    ExpectAlmost(Price(CallKind::kAllReduce, Algorithm::kOneShot, part, n),
+                 (n - 1) * hop + fold, n);
+    ExpectAlmost(Price(CallKind::kAllGather, Algorithm::kDirect, part, n),
+                 (n - 1) * hop, n);
+    ExpectAlmost(Price(CallKind::kAllToAll, Algorithm::kPairwise, part, n),
+                 (n - 1) * hop, n);
+  }
+}
+
+TEST(CostModelTest, HalvingDoubling) {
+  for (int n = 2; n <= 64; n *= 2) {
+    const double bytes = 4.0 * n;  // parts of one element at the end
+    ExpectAlmost(
+        Price(CallKind::kAllReduce, Algorithm::kHalvingDoubling, n, n),
+        2 * CeilLog2(n) * kAlpha + bytes * (n - 1) / n * (2 * kBeta + kGamma),
+        n);
+  }
+}
+
+TEST(CostModelTest, TreesAndChains) {
+  const double bytes = 4.0 * 9;
+  const double hop = kAlpha + bytes * kBeta;
+  for (int n = 2; n <= 64; n *= 2) {
+    ExpectAlmost(Price(CallKind::kReduce, Algorithm::kTree, 9, n),
+                 CeilLog2(n) * (hop + bytes * kGamma), n);
+    ExpectAlmost(Price(CallKind::kReduce, Algorithm::kChain, 9, n),
+                 (n - 1) * (hop + bytes * kGamma), n);
+    ExpectAlmost(Price(CallKind::kBroadcast, Algorithm::kChain, 9, n),
+                 (n - 1) * hop, n);
+  }
+}
+
 TEST(CostModelTest, RecursiveDoubling) {
   const double bytes = 4.0 * 9;
   for (int n = 2; n <= 64; ++n) {

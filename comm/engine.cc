@@ -68,7 +68,7 @@ struct Engine::Impl {
   bool Read(int peer);
   bool WriteAll();
   bool ReadAll();
-  bool RunCopies();
+  bool RunLocalSteps();
 
   // True once a fault has been found; then everything is over.
   bool TakeFault(EngineFault found);
@@ -88,8 +88,8 @@ struct Engine::Impl {
   // The peers whose sender, or receiver, has steps in its queue.
   PeerSet to_send;
   PeerSet to_receive;
-  // Local copies that are not complete, in order.
-  std::vector<QueuedStep> copies;
+  // Local steps that are not complete, in order.
+  std::vector<QueuedStep> local_steps;
   EngineFault fault;
 };
 
@@ -100,12 +100,12 @@ absl::Status Engine::Impl::Check(const Schedule& schedule) const {
         " was given to the engine of rank ", rank, " of ", world_size));
   }
   for (const Step& step : schedule.steps) {
-    if (step.kind == StepKind::kCopy) continue;
+    if (IsLocal(step.kind)) continue;
     if (step.peer < 0 || step.peer >= world_size ||
         channels[step.peer].link == nullptr) {
       return absl::InternalError(
           absl::StrCat("rank ", rank, " has no link to rank ", step.peer,
-                       ", which ", schedule.signature.ToString(), " needs"));
+                       ", which ", schedule.CallText(), " needs"));
     }
   }
   return absl::OkStatus();
@@ -114,15 +114,15 @@ absl::Status Engine::Impl::Check(const Schedule& schedule) const {
 void Engine::Impl::Enqueue(std::uint32_t slot) {
   const Schedule& schedule = operations.at(slot).schedule();
   for (const Step& step : schedule.steps) {
-    if (step.kind == StepKind::kCopy) continue;
+    if (IsLocal(step.kind)) continue;
     channels[step.peer].sends = 0;
     channels[step.peer].receives = 0;
   }
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
     QueuedStep queued = {slot, static_cast<std::int32_t>(i), 0};
-    if (step.kind == StepKind::kCopy) {
-      copies.push_back(queued);
+    if (IsLocal(step.kind)) {
+      local_steps.push_back(queued);
       continue;
     }
     Channel& channel = channels[step.peer];
@@ -153,7 +153,7 @@ void Engine::Impl::FailAll(const absl::Status& status) {
   }
   to_send.Clear();
   to_receive.Clear();
-  copies.clear();
+  local_steps.clear();
 }
 
 bool Engine::Impl::Write(int peer) {
@@ -196,25 +196,25 @@ bool Engine::Impl::ReadAll() {
   return moved;
 }
 
-bool Engine::Impl::RunCopies() {
+bool Engine::Impl::RunLocalSteps() {
   bool moved = false;
   std::size_t kept = 0;
-  for (const QueuedStep queued : copies) {
+  for (const QueuedStep queued : local_steps) {
     Operation& operation = operations.at(queued.slot);
     const std::int64_t allowed = operation.Allowed(queued.step);
     const std::int64_t count = allowed - operation.processed(queued.step);
     if (count > 0) {
-      operation.Copy(queued.step, count);
+      operation.RunLocal(queued.step, count);
       moved = true;
     }
     if (allowed == operation.step(queued.step).target.count) {
       operations.CompleteStep(queued.slot, queued.step);
       moved = true;
     } else {
-      copies[kept++] = queued;
+      local_steps[kept++] = queued;
     }
   }
-  copies.resize(kept);
+  local_steps.resize(kept);
   return moved;
 }
 
@@ -239,12 +239,12 @@ Engine::OperationId Engine::Start(std::shared_ptr<const Schedule> schedule,
 }
 
 bool Engine::Progress() {
-  bool moved = impl_->RunCopies();
+  bool moved = impl_->RunLocalSteps();
   moved |= impl_->WriteAll();
   if (impl_->ReadAll()) {
-    // What came in may be what a copy or another link waits for.
+    // What came in may be what a local step or another link waits for.
     moved = true;
-    impl_->RunCopies();
+    impl_->RunLocalSteps();
     impl_->WriteAll();
   }
   return moved;

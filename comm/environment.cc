@@ -21,6 +21,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/tcp_communicator.h"
 #include "shoal/comm/tcp_listener.h"
@@ -35,6 +36,7 @@ constexpr char kListenFd[] = "SHOAL_LISTEN_FD";
 constexpr char kJobId[] = "SHOAL_JOB_ID";
 constexpr char kJoinTimeout[] = "SHOAL_JOIN_TIMEOUT";
 constexpr char kTimeout[] = "SHOAL_TIMEOUT";
+constexpr char kAlgorithms[] = "SHOAL_ALGO";
 
 using Lookup = std::function<std::optional<std::string>(absl::string_view)>;
 
@@ -218,6 +220,16 @@ absl::StatusOr<TcpOptions> TcpOptionsFromEnvironment(
       FindTimeout(lookup, kJoinTimeout, &result.timeouts.join));
   SHOAL_RETURN_IF_ERROR(
       FindTimeout(lookup, kTimeout, &result.timeouts.operation));
+  // Only rank 0's counts.
+  if (const std::optional<std::string> text = Find(lookup, kAlgorithms);
+      text.has_value() && result.rank == 0) {
+    const absl::Status status =
+        OverrideAlgorithms(*text, &result.algorithm_policy);
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(kAlgorithms, " is \"", *text, "\": ", status.message()));
+    }
+  }
   // A launcher may give the same environment to all ranks; only rank 0 has
   // inherited the descriptor. Rank 0 takes it over also where it is alone and
   // does not listen, because nobody else would close it.

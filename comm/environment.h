@@ -9,6 +9,10 @@
 //   SHOAL_JOB_ID        keeps jobs apart; may be absent
 //   SHOAL_JOIN_TIMEOUT  "120s", "2m" or a number of seconds; may be absent
 //   SHOAL_TIMEOUT       the same for each operation; may be absent
+//   SHOAL_ALGO          rank 0's counts for all: an algorithm such as "ring",
+//   for
+//                       every collective that has it, or a list such as
+//                       "allreduce:direct,broadcast:chain"; may be absent
 //
 // A tool that can join a world takes `--rank`, `--world_size` and `--address`
 // as well (`TakeWorldFlags`); a flag wins over its variable.

@@ -19,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/tcp_communicator.h"
 #include "shoal/comm/tcp_listener.h"
@@ -58,6 +59,19 @@ TEST(EnvironmentTest, ReadsAllVariables) {
   EXPECT_EQ(options.timeouts.join, absl::Minutes(2));
   EXPECT_EQ(options.timeouts.operation, absl::Milliseconds(1500));
   EXPECT_FALSE(options.listener.has_value());
+}
+
+TEST(EnvironmentTest, TheAlgorithmsOfRankZeroCount) {
+  for (const char* rank : {"0", "1"}) {
+    SHOAL_ASSERT_OK_AND_ASSIGN(
+        const TcpOptions options,
+        TcpOptionsFromEnvironment(Environment({{"SHOAL_RANK", rank},
+                                               {"SHOAL_WORLD_SIZE", "4"},
+                                               {"SHOAL_ADDRESS", "a:1"},
+                                               {"SHOAL_ALGO", "tree"}})));
+    EXPECT_EQ(options.algorithm_policy == AlgorithmPolicy(),
+              std::string(rank) != "0");
+  }
 }
 
 TEST(EnvironmentTest, FlagsWinOverVariablesAndDefaultsStay) {
@@ -106,7 +120,9 @@ TEST(EnvironmentTest, ValuesThatMakeNoSenseAreNamed) {
                 {"SHOAL_JOIN_TIMEOUT", "soon", "a time such as"},
                 {"SHOAL_TIMEOUT", "0", "more than 0"},
                 {"SHOAL_TIMEOUT", "-3s", "more than 0"},
-                {"SHOAL_TIMEOUT", "nan", "more than 0"}};
+                {"SHOAL_TIMEOUT", "nan", "more than 0"},
+                {"SHOAL_ALGO", "fast", "unknown algorithm"},
+                {"SHOAL_ALGO", "barrier:ring", "Barrier has no algorithm"}};
   for (const auto& one : kCases) {
     std::map<std::string, std::string> variables = {{"SHOAL_RANK", "0"},
                                                     {"SHOAL_WORLD_SIZE", "4"},

@@ -3,6 +3,7 @@
 #include "shoal/comm/identity_communicator.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "absl/status/status.h"
@@ -29,8 +30,12 @@ absl::Status IdentityCommunicator::Execute(absl::Span<const Call> calls,
   SHOAL_RETURN_IF_ERROR(
       ChooseAlgorithm(call.signature, /*world_size=*/1, AlgorithmPolicy())
           .status());
-  const std::size_t bytes = static_cast<std::size_t>(call.signature.count) *
-                            DTypeSize(call.signature.dtype);
+  // To this rank itself.
+  const std::int64_t count = call.signature.kind == CallKind::kAllToAllV
+                                 ? call.counts[0]
+                                 : call.signature.count;
+  const std::size_t bytes =
+      static_cast<std::size_t>(count) * DTypeSize(call.signature.dtype);
   if (bytes > 0 && call.output != call.input) {
     std::memcpy(call.output, call.input, bytes);
   }

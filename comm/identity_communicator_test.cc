@@ -3,6 +3,7 @@
 #include "shoal/comm/identity_communicator.h"
 
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -50,6 +51,24 @@ TEST(IdentityCommunicatorTest, EveryCollectiveIsTheIdentity) {
   SHOAL_EXPECT_OK(comm.Broadcast(Of(output), 0));
   EXPECT_EQ(output, values);
   SHOAL_EXPECT_OK(comm.Barrier());
+  const auto expect_copied = [&](const absl::Status& status) {
+    SHOAL_EXPECT_OK(status);
+    EXPECT_EQ(output, values);
+    output.assign(3, 0);
+  };
+  output.assign(3, 0);
+  expect_copied(comm.Reduce(Of(input), Of(output), ReduceOp::kAverage, 0));
+  expect_copied(comm.Gather(Of(input), Of(output), 0));
+  expect_copied(comm.Scatter(Of(input), Of(output), 0));
+  expect_copied(comm.AllToAll(Of(input), Of(output)));
+  expect_copied(comm.AllGatherV(Of(input), Of(output), {3}));
+  expect_copied(comm.AllToAllV(Of(input), {3}, Of(output), {3}));
+  std::string text = "as it was";
+  SHOAL_EXPECT_OK(comm.BroadcastString(&text, 0));
+  EXPECT_EQ(text, "as it was");
+  SHOAL_EXPECT_OK(
+      comm.AllReduceCoalesced({Of(input), Of(output)}, ReduceOp::kSum));
+  EXPECT_EQ(input, values);
 }
 
 TEST(IdentityCommunicatorTest, RefusesWhatEveryWorldRefuses) {

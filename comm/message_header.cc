@@ -35,8 +35,7 @@ constexpr std::size_t kOffsetAt = 32;        // 8
 constexpr std::size_t kPayloadBytesAt = 40;  // 8
 constexpr std::size_t kSenderAt = 48;        // 4, signed
 constexpr std::size_t kTagAt = 52;           // 4, signed
-// 8, zero: room for a checksum of the message and what says that there is one.
-constexpr std::size_t kReserved2At = 56;
+constexpr std::size_t kPartsDigestAt = 56;   // 8
 
 constexpr std::uint32_t kMagic = 0x4C414853;  // "SHAL" in memory order
 constexpr std::uint8_t kVersion = 1;
@@ -111,6 +110,10 @@ absl::Status CheckNumbers(const MessageHeader& header) {
     return Corrupt("count", s.count);
   }
   if (s.root < 0) return Corrupt("root", s.root);
+  if (s.parts_digest != 0 && s.kind != CallKind::kAllReduce &&
+      s.kind != CallKind::kAllGatherV) {
+    return Corrupt("digest of parts", absl::Hex(s.parts_digest));
+  }
   if (header.offset > kMaxBytes) return Corrupt("offset", header.offset);
   if (header.payload_bytes > kMaxBytes) {
     return Corrupt("payload length", header.payload_bytes);
@@ -141,7 +144,7 @@ void EncodeMessageHeader(const MessageHeader& header,
   Store(header.payload_bytes, to + kPayloadBytesAt);
   Store(header.sender, to + kSenderAt);
   Store(header.tag, to + kTagAt);
-  Store(std::uint64_t{0}, to + kReserved2At);
+  Store(s.parts_digest, to + kPartsDigestAt);
 }
 
 absl::StatusOr<MessageHeader> DecodeMessageHeader(
@@ -159,8 +162,6 @@ absl::StatusOr<MessageHeader> DecodeMessageHeader(
   }
   const auto reserved1 = Load<std::uint16_t>(from + kReserved1At);
   if (reserved1 != 0) return Corrupt("reserved part 1", absl::Hex(reserved1));
-  const auto reserved2 = Load<std::uint64_t>(from + kReserved2At);
-  if (reserved2 != 0) return Corrupt("reserved part 2", absl::Hex(reserved2));
 
   MessageHeader header;
   header.kind = static_cast<MessageKind>(from[kMessageKindAt]);
@@ -170,6 +171,7 @@ absl::StatusOr<MessageHeader> DecodeMessageHeader(
   header.signature.algorithm = static_cast<Algorithm>(from[kAlgorithmAt]);
   header.signature.root = Load<std::int32_t>(from + kRootAt);
   header.signature.count = Load<std::int64_t>(from + kCountAt);
+  header.signature.parts_digest = Load<std::uint64_t>(from + kPartsDigestAt);
   header.sequence = Load<std::uint64_t>(from + kSequenceAt);
   header.offset = Load<std::uint64_t>(from + kOffsetAt);
   header.payload_bytes = Load<std::uint64_t>(from + kPayloadBytesAt);

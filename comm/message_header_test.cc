@@ -83,7 +83,7 @@ TEST(MessageHeaderTest, Layout) {
       0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31,  // payload_bytes
       0x44, 0x43, 0x42, 0x41,                          // sender
       0x54, 0x53, 0x52, 0x51,                          // tag
-      0,    0,    0,    0,    0,    0,    0,    0,     // reserved
+      0,    0,    0,    0,    0,    0,    0,    0,     // digest of parts
   };
   EXPECT_THAT(Encode(Example()), ElementsAreArray(expected));
 }
@@ -95,6 +95,8 @@ TEST(MessageHeaderTest, ComesBackAsItWas) {
 
   // The ends of the ranges.
   MessageHeader header;
+  header.signature.kind = CallKind::kAllGatherV;
+  header.signature.parts_digest = std::numeric_limits<std::uint64_t>::max();
   header.signature.dtype = DType::kU8;
   header.signature.count = std::int64_t{1} << 62;
   header.signature.root = std::numeric_limits<std::int32_t>::max();
@@ -110,10 +112,10 @@ TEST(MessageHeaderTest, ComesBackAsItWas) {
 
 TEST(MessageHeaderTest, EveryEnumeratorComesBack) {
   for (int kind = 1; kind <= 6; ++kind) {
-    for (int call = 1; call <= 7; ++call) {
+    for (int call = 1; call <= 13; ++call) {
       for (DType dtype : kAllDTypes) {
         for (ReduceOp op : kAllReduceOps) {
-          for (int algorithm = 0; algorithm <= 4; ++algorithm) {
+          for (int algorithm = 0; algorithm <= 11; ++algorithm) {
             MessageHeader header;
             header.kind = static_cast<MessageKind>(kind);
             header.signature.kind = static_cast<CallKind>(call);
@@ -141,15 +143,15 @@ TEST(MessageHeaderTest, RefusesWhatIsDamaged) {
       {0, 's', "magic number"},    {3, 0, "magic number"},
       {4, 0, "version is 0"},      {4, 2, "version is 2"},
       {5, 0, "message kind is 0"}, {5, 7, "message kind is 7"},
-      {6, 0, "call kind is 0"},    {6, 8, "call kind is 8"},
+      {6, 0, "call kind is 0"},    {6, 14, "call kind is 14"},
       {7, 8, "element type is 8"}, {7, 255, "element type is 255"},
-      {8, 5, "reduction is 5"},    {9, 5, "algorithm is 5"},
+      {8, 5, "reduction is 5"},    {9, 12, "algorithm is 12"},
       {10, 1, "reserved part 1"},  {11, 0x80, "reserved part 1"},
       {15, 0x80, "root is -"},     {23, 0x80, "count is -"},
       {23, 0x41, "count is 4"},    {39, 0x41, "offset is 4"},
       {39, 0xFF, "offset is 1"},   {47, 0x41, "payload length is 4"},
       {51, 0x80, "sender is -"},   {55, 0xFF, "tag is -"},
-      {56, 1, "reserved part 2"},  {63, 0x80, "reserved part 2"},
+      {56, 1, "digest of parts"},  {63, 0x80, "digest of parts"},
   };
   for (const Damage& damage : kDamages) {
     Bytes bytes = Encode(Example());

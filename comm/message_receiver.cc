@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "shoal/comm/call.h"
 #include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/message_header.h"
@@ -64,6 +65,17 @@ EngineFault Compare(const MessageHeader& header, const Operation& operation,
                                        " called ", operation.ToString()));
   }
   const std::size_t expected = operation.payload_bytes(queued.step);
+  if (header.signature.kind == CallKind::kAllToAllV &&
+      header.payload_bytes != expected) {
+    return Mismatch(
+        peer,
+        absl::StrCat("rank ", peer, " called ", CallText(header),
+                     " and sends rank ", rank, " ",
+                     header.payload_bytes / operation.element_size(),
+                     " elements where rank ", rank, " called ",
+                     operation.ToString(), " and receives ",
+                     expected / operation.element_size(), " from rank ", peer));
+  }
   if (header.offset != queued.ordinal || header.payload_bytes != expected) {
     return Corrupt(
         peer,

@@ -12,8 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
+#include "shoal/comm/fold.h"
 #include "shoal/comm/reduce.h"
 #include "shoal/comm/reduce_op.h"
 #include "shoal/comm/schedule.h"
@@ -23,8 +25,19 @@ namespace {
 
 bool WritesTarget(StepKind kind) { return kind != StepKind::kSend; }
 
-bool ReadsSource(StepKind kind) {
-  return kind == StepKind::kReceiveReduce || kind == StepKind::kCopy;
+// What a step reads besides its target.
+absl::Span<const BufferRange> SourcesOf(const Step& step) {
+  switch (step.kind) {
+    case StepKind::kReceiveReduce:
+    case StepKind::kCopy:
+      return absl::MakeConstSpan(&step.source, 1);
+    case StepKind::kFold:
+      return step.operands;
+    case StepKind::kSend:
+    case StepKind::kReceive:
+      break;
+  }
+  return {};
 }
 
 bool Overlap(const BufferRange& a, const BufferRange& b) {
@@ -83,20 +96,23 @@ std::int64_t Operation::Allowed(int index) const {
     const Step& earlier = step(earlier_index);
     const std::int64_t processed = cursors_[earlier_index].processed;
     if (processed == earlier.target.count) continue;
-    if ((WritesTarget(earlier.kind) || WritesTarget(later.kind)) &&
-        Overlap(later.target, earlier.target)) {
-      allowed =
-          std::min(allowed, Bound(later.target, earlier.target, processed));
+    const auto limit = [&](const BufferRange& range,
+                           const BufferRange& earlier_range) {
+      if (!Overlap(range, earlier_range)) return;
+      allowed = std::min(allowed, Bound(range, earlier_range, processed));
+    };
+    if (WritesTarget(earlier.kind) || WritesTarget(later.kind)) {
+      limit(later.target, earlier.target);
     }
-    if (WritesTarget(earlier.kind) && ReadsSource(later.kind) &&
-        Overlap(later.source, earlier.target)) {
-      allowed =
-          std::min(allowed, Bound(later.source, earlier.target, processed));
+    if (WritesTarget(earlier.kind)) {
+      for (const BufferRange& source : SourcesOf(later)) {
+        limit(source, earlier.target);
+      }
     }
-    if (ReadsSource(earlier.kind) && WritesTarget(later.kind) &&
-        Overlap(later.target, earlier.source)) {
-      allowed =
-          std::min(allowed, Bound(later.target, earlier.source, processed));
+    if (WritesTarget(later.kind)) {
+      for (const BufferRange& source : SourcesOf(earlier)) {
+        limit(later.target, source);
+      }
     }
   }
   return std::max<std::int64_t>(allowed, 0);
@@ -124,6 +140,28 @@ void Operation::Reduce(int index, const char* received, std::int64_t count) {
   Advance(index, count);
 }
 
+void Operation::RunLocal(int index, std::int64_t count) {
+  if (step(index).kind == StepKind::kFold) {
+    Fold(index, count);
+  } else {
+    Copy(index, count);
+  }
+}
+
+// Completes as it goes.
+void Operation::Fold(int index, std::int64_t count) {
+  const Step& step = this->step(index);
+  const std::size_t begin = cursors_[index].processed * element_size_;
+  operands_.clear();
+  for (const BufferRange& operand : step.operands) {
+    operands_.push_back(At(operand) + begin);
+  }
+  const CallSignature& signature = schedule_->signature;
+  FoldReduce(signature.dtype, signature.op, operands_, step.completes,
+             schedule_->world_size, Target(index) + begin, count);
+  cursors_[index].processed += count;
+}
+
 void Operation::Copy(int index, std::int64_t count) {
   const std::size_t begin = cursors_[index].processed * element_size_;
   char* const target = Target(index) + begin;
@@ -146,7 +184,7 @@ void Operation::Advance(int index, std::int64_t count) {
 }
 
 std::string Operation::ToString() const {
-  return absl::StrCat(schedule_->signature.ToString(), " #", id_);
+  return absl::StrCat(schedule_->CallText(), " #", id_);
 }
 
 void Operation::AppendState(std::string* state) const {

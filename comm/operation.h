@@ -68,7 +68,8 @@ class Operation {
   // any alignment, are those that came from the peer.
   // REQUIRES: the kind of the step, and that `Allowed` goes so far.
   void Reduce(int index, const char* received, std::int64_t count);
-  void Copy(int index, std::int64_t count);
+  // A copy or a fold.
+  void RunLocal(int index, std::int64_t count);
 
   // "AllReduce(f32 x 100, sum, ring) #7".
   std::string ToString() const;
@@ -80,6 +81,9 @@ class Operation {
     std::int64_t processed = 0;
     bool complete = false;
   };
+
+  void Copy(int index, std::int64_t count);
+  void Fold(int index, std::int64_t count);
 
   char* At(const BufferRange& range);
   char* Source(int index) { return At(step(index).source); }
@@ -94,6 +98,7 @@ class Operation {
   std::vector<Cursor> cursors_;
   int steps_left_ = 0;
   std::vector<char> scratch_;  // grows only
+  std::vector<const char*> operands_;
 };
 
 class OperationTable {

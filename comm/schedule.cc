@@ -21,6 +21,7 @@
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
 #include "shoal/comm/schedule_builders.h"
+#include "shoal/comm/schedule_steps.h"
 
 namespace shoal::internal {
 namespace {
@@ -64,46 +65,79 @@ std::string StepText(const Step& step) {
     case StepKind::kCopy:
       text = absl::StrCat(target, " = ", RangeText(step.source));
       break;
+    case StepKind::kFold:
+      text = absl::StrCat(target, " = ");
+      for (std::size_t i = 0; i < step.operands.size(); ++i) {
+        absl::StrAppend(&text, i == 0 ? "" : " op ",
+                        RangeText(step.operands[i]));
+      }
+      break;
   }
   if (step.completes) absl::StrAppend(&text, ", completes");
   if (step.after >= 0) absl::StrAppend(&text, ", after ", step.after);
   return text;
 }
 
-absl::Status Refusal(const CallSignature& signature, absl::string_view why) {
+absl::Status Refusal(const ScheduleRequest& request, absl::string_view why) {
   return absl::InvalidArgumentError(
-      absl::StrCat(signature.ToString(), ": ", why));
+      absl::StrCat(request.signature.ToString(request.counts), ": ", why));
 }
 
-absl::Status Check(const CallSignature& signature, int rank, int world_size) {
+absl::Status CheckCounts(const ScheduleRequest& request) {
+  const CallSignature& signature = request.signature;
+  const std::size_t n = static_cast<std::size_t>(request.world_size);
+  std::size_t expected = 0;
+  if (signature.kind == CallKind::kAllGatherV) expected = n;
+  if (signature.kind == CallKind::kAllToAllV) expected = 2 * n;
+  if (signature.kind != CallKind::kAllReduce &&
+      request.counts.size() != expected) {
+    return Refusal(request,
+                   absl::StrCat(request.counts.size(),
+                                " counts of parts in place of ", expected));
+  }
+  std::int64_t left = std::numeric_limits<std::int64_t>::max() /
+                      static_cast<std::int64_t>(DTypeSize(signature.dtype));
+  for (const std::int64_t count : request.counts) {
+    if (count < 0 || count > left) {
+      return Refusal(request, absl::StrCat("count ", count,
+                                           " is negative, or their sum "
+                                           "overflows 64 bits"));
+    }
+    left -= count;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(const ScheduleRequest& request) {
+  const CallSignature& signature = request.signature;
+  const int world_size = request.world_size;
   if (world_size < 1) {
-    return Refusal(signature, absl::StrCat("a world of ", world_size,
-                                           " ranks; it needs at least 1"));
+    return Refusal(request, absl::StrCat("a world of ", world_size,
+                                         " ranks; it needs at least 1"));
   }
   const std::string ranks =
       absl::StrCat("the world's ranks are 0 to ", world_size - 1);
-  if (rank < 0 || rank >= world_size) {
-    return Refusal(signature, absl::StrCat("rank ", rank, "; ", ranks));
+  if (request.rank < 0 || request.rank >= world_size) {
+    return Refusal(request, absl::StrCat("rank ", request.rank, "; ", ranks));
   }
   if (signature.root < 0 || signature.root >= world_size) {
-    return Refusal(signature,
-                   absl::StrCat("root ", signature.root, "; ", ranks));
+    return Refusal(request, absl::StrCat("root ", signature.root, "; ", ranks));
   }
   if (!IsValidDType(signature.dtype) || !IsValidReduceOp(signature.op)) {
-    return Refusal(signature, "unknown element type or reduction");
+    return Refusal(request, "unknown element type or reduction");
   }
   if (signature.count < 0) {
-    return Refusal(signature, absl::StrCat("negative count ", signature.count));
+    return Refusal(request, absl::StrCat("negative count ", signature.count));
   }
   const std::int64_t largest =
       std::numeric_limits<std::int64_t>::max() /
       static_cast<std::int64_t>(DTypeSize(signature.dtype));
   if (signature.count > largest / world_size) {
-    return Refusal(signature,
+    return Refusal(request,
                    absl::StrCat("count ", signature.count, " x ", world_size,
                                 " ranks overflows 64 bits"));
   }
-  return absl::OkStatus();
+  return CheckCounts(request);
 }
 
 // A world of one.
@@ -114,60 +148,112 @@ void AddLocalCopy(bool in_place, Schedule* schedule) {
   }
   Step step;
   step.kind = StepKind::kCopy;
-  step.target = {BufferId::kOutput, 0, schedule->signature.count};
-  step.source = {BufferId::kInput, 0, schedule->signature.count};
+  step.target = {BufferId::kOutput, 0, schedule->output_count};
+  step.source = {BufferId::kInput, 0, schedule->output_count};
   schedule->steps.push_back(step);
 }
 
 void SetCounts(Schedule* schedule) {
   const std::int64_t count = schedule->signature.count;
-  const CallKind kind = schedule->signature.kind;
-  if (kind == CallKind::kBarrier) return;
-  schedule->input_count = count;
-  schedule->output_count = count;
-  if (kind == CallKind::kReduceScatter) {
-    schedule->input_count = count * schedule->world_size;
-  }
-  if (kind == CallKind::kAllGather) {
-    schedule->output_count = count * schedule->world_size;
+  const std::int64_t all = count * schedule->world_size;
+  const bool is_root = schedule->rank == schedule->signature.root;
+  std::int64_t& input = schedule->input_count;
+  std::int64_t& output = schedule->output_count;
+  switch (schedule->signature.kind) {
+    case CallKind::kAllReduce:
+    case CallKind::kBroadcast:
+      input = output = count;
+      break;
+    case CallKind::kReduceScatter:
+      input = all;
+      output = count;
+      break;
+    case CallKind::kAllGather:
+      input = count;
+      output = all;
+      break;
+    case CallKind::kReduce:
+      input = count;
+      output = is_root ? count : 0;
+      break;
+    case CallKind::kGather:
+      input = count;
+      output = is_root ? all : 0;
+      break;
+    case CallKind::kScatter:
+      input = is_root ? all : 0;
+      output = count;
+      break;
+    case CallKind::kAllToAll:
+      input = output = all;
+      break;
+    case CallKind::kAllGatherV:
+      input = schedule->counts[schedule->rank];
+      output =
+          PartOf(BufferId::kOutput, schedule->counts, schedule->world_size - 1)
+              .end();
+      break;
+    case CallKind::kAllToAllV:
+      input = SentPart(*schedule, schedule->world_size - 1).end();
+      output = ReceivedPart(*schedule, schedule->world_size - 1).end();
+      break;
+    case CallKind::kBarrier:
+    case CallKind::kSend:
+    case CallKind::kRecv:
+      break;
   }
 }
 
+// The function that appends the steps of a collective by an algorithm.
+using Builder = void (*)(bool in_place, Schedule* schedule);
+
+struct BuilderEntry {
+  CallKind kind;
+  Algorithm algorithm;
+  Builder builder;
+};
+
+constexpr BuilderEntry kBuilders[] = {
+    {CallKind::kAllReduce, Algorithm::kRing, &AddRingAllReduce},
+    {CallKind::kAllReduce, Algorithm::kRecursiveDoubling,
+     &AddRecursiveDoublingAllReduce},
+    {CallKind::kAllReduce, Algorithm::kDirect, &AddDirectAllReduce},
+    {CallKind::kAllReduce, Algorithm::kOneShot, &AddOneShotAllReduce},
+    {CallKind::kAllReduce, Algorithm::kHalvingDoubling,
+     &AddHalvingDoublingAllReduce},
+    {CallKind::kAllReduce, Algorithm::kTree, &AddTreeAllReduce},
+    {CallKind::kReduceScatter, Algorithm::kRing, &AddRingReduceScatter},
+    {CallKind::kReduceScatter, Algorithm::kDirect, &AddDirectReduceScatter},
+    {CallKind::kAllGather, Algorithm::kRing, &AddRingAllGather},
+    {CallKind::kAllGather, Algorithm::kDirect, &AddDirectAllGather},
+    {CallKind::kAllGatherV, Algorithm::kRing, &AddRingAllGather},
+    {CallKind::kAllGatherV, Algorithm::kDirect, &AddDirectAllGather},
+    {CallKind::kBroadcast, Algorithm::kBinomialTree, &AddBinomialTreeBroadcast},
+    {CallKind::kBroadcast, Algorithm::kChain, &AddChainBroadcast},
+    {CallKind::kBroadcast, Algorithm::kLinear, &AddLinearBroadcast},
+    {CallKind::kReduce, Algorithm::kTree, &AddTreeReduce},
+    {CallKind::kReduce, Algorithm::kChain, &AddChainReduce},
+    {CallKind::kReduce, Algorithm::kLinear, &AddLinearReduce},
+    {CallKind::kGather, Algorithm::kLinear, &AddLinearGather},
+    {CallKind::kScatter, Algorithm::kLinear, &AddLinearScatter},
+    {CallKind::kAllToAll, Algorithm::kPairwise, &AddPairwiseAllToAll},
+    {CallKind::kAllToAllV, Algorithm::kPairwise, &AddPairwiseAllToAll},
+    {CallKind::kBarrier, Algorithm::kDissemination, &AddDisseminationBarrier},
+};
+
 // Appends all steps; false when the collective lacks the algorithm.
 bool AddSteps(bool in_place, Schedule* schedule) {
-  const bool alone = schedule->world_size == 1;
-  const auto add = [&](auto add_algorithm) {
-    if (alone) {
+  for (const BuilderEntry& entry : kBuilders) {
+    if (entry.kind != schedule->signature.kind ||
+        entry.algorithm != schedule->signature.algorithm) {
+      continue;
+    }
+    if (schedule->world_size == 1) {
       AddLocalCopy(in_place, schedule);
     } else {
-      add_algorithm();
+      entry.builder(in_place, schedule);
     }
     return true;
-  };
-  const CallKind kind = schedule->signature.kind;
-  switch (schedule->signature.algorithm) {
-    case Algorithm::kRing:
-      if (kind == CallKind::kAllReduce) {
-        return add([&] { AddRingAllReduce(in_place, schedule); });
-      }
-      if (kind == CallKind::kReduceScatter) {
-        return add([&] { AddRingReduceScatter(in_place, schedule); });
-      }
-      if (kind == CallKind::kAllGather) {
-        return add([&] { AddRingAllGather(in_place, schedule); });
-      }
-      return false;
-    case Algorithm::kRecursiveDoubling:
-      if (kind != CallKind::kAllReduce) return false;
-      return add([&] { AddRecursiveDoublingAllReduce(in_place, schedule); });
-    case Algorithm::kBinomialTree:
-      if (kind != CallKind::kBroadcast) return false;
-      return add([&] { AddBinomialTreeBroadcast(schedule); });
-    case Algorithm::kDissemination:
-      if (kind != CallKind::kBarrier) return false;
-      return add([&] { AddDisseminationBarrier(schedule); });
-    case Algorithm::kAuto:
-      return false;
   }
   return false;
 }
@@ -178,16 +264,22 @@ struct Access {
   bool writes = false;
 };
 
-// Reading comes before writing; an unused one is empty. A step that reads what
-// it writes just writes.
-std::array<Access, 2> AccessesOf(const Step& step) {
-  const bool has_source =
-      step.kind == StepKind::kReceiveReduce || step.kind == StepKind::kCopy;
-  const bool reads_elsewhere =
-      has_source && (step.source.buffer != step.target.buffer ||
-                     step.source.begin != step.target.begin);
-  return {Access{reads_elsewhere ? step.source : BufferRange(), false},
-          Access{step.target, step.kind != StepKind::kSend}};
+bool SamePlace(const BufferRange& a, const BufferRange& b) {
+  return a.buffer == b.buffer && a.begin == b.begin;
+}
+
+// Reading comes before writing. A step that reads what it writes just writes.
+std::vector<Access> AccessesOf(const Step& step) {
+  std::vector<Access> accesses;
+  const auto read = [&](const BufferRange& range) {
+    if (!SamePlace(range, step.target)) accesses.push_back({range, false});
+  };
+  if (step.kind == StepKind::kReceiveReduce || step.kind == StepKind::kCopy) {
+    read(step.source);
+  }
+  for (const BufferRange& operand : step.operands) read(operand);
+  accesses.push_back({step.target, step.kind != StepKind::kSend});
+  return accesses;
 }
 
 // Elements that every step touches all or none of, and who touched them last.
@@ -228,8 +320,8 @@ class SegmentTable {
 }  // namespace
 
 std::string Schedule::ToString() const {
-  std::string text = absl::StrCat("rank ", rank, " of ", world_size, ", ",
-                                  signature.ToString());
+  std::string text =
+      absl::StrCat("rank ", rank, " of ", world_size, ", ", CallText());
   if (scratch_count > 0) absl::StrAppend(&text, ", scratch ", scratch_count);
   absl::StrAppend(&text, "\n");
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -246,22 +338,33 @@ BufferRange EvenPart(BufferId buffer, std::int64_t count, int parts,
           length + (index < longer ? 1 : 0)};
 }
 
-absl::StatusOr<Schedule> BuildSchedule(const CallSignature& signature, int rank,
-                                       int world_size, bool in_place) {
-  SHOAL_RETURN_IF_ERROR(Check(signature, rank, world_size));
+absl::StatusOr<Schedule> BuildSchedule(const ScheduleRequest& request) {
+  SHOAL_RETURN_IF_ERROR(Check(request));
+  const CallSignature& signature = request.signature;
   Schedule schedule;
   schedule.signature = signature;
-  schedule.rank = rank;
-  schedule.world_size = world_size;
+  schedule.counts = request.counts;
+  schedule.rank = request.rank;
+  schedule.world_size = request.world_size;
   SetCounts(&schedule);
-  if (!AddSteps(in_place, &schedule)) {
-    return Refusal(signature,
+  if (!AddSteps(request.in_place, &schedule)) {
+    return Refusal(request,
                    absl::StrCat(CallKindName(signature.kind),
                                 " has no schedule by the algorithm \"",
                                 AlgorithmName(signature.algorithm), "\""));
   }
   FinishSchedule(&schedule);
   return schedule;
+}
+
+absl::StatusOr<Schedule> BuildSchedule(const CallSignature& signature, int rank,
+                                       int world_size, bool in_place) {
+  ScheduleRequest request;
+  request.signature = signature;
+  request.rank = rank;
+  request.world_size = world_size;
+  request.in_place = in_place;
+  return BuildSchedule(request);
 }
 
 // A reader waits for the last writer of an element, a writer for all readers
@@ -283,7 +386,7 @@ void FinishSchedule(Schedule* schedule) {
     const std::int32_t index = static_cast<std::int32_t>(i);
     Step& step = schedule->steps[i];
     std::vector<std::int32_t> earlier;
-    const std::array<Access, 2> accesses = AccessesOf(step);
+    const std::vector<Access> accesses = AccessesOf(step);
     for (const Access& access : accesses) {
       table(access.range).ForEach(access.range, [&](Segment* segment) {
         if (access.writes && !segment->readers.empty()) {

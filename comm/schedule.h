@@ -49,7 +49,13 @@ enum class StepKind : std::uint8_t {
   kReceive,        // target is overwritten by what peer sends
   kReceiveReduce,  // target = source op received (or received op source)
   kCopy,           // target = source; no peer
+  kFold,           // target = (operands[0] op operands[1]) op ...; no peer
 };
+
+// Whether a step of this kind is a matter of this rank alone.
+inline bool IsLocal(StepKind kind) {
+  return kind == StepKind::kCopy || kind == StepKind::kFold;
+}
 
 struct Step {
   StepKind kind = StepKind::kCopy;
@@ -61,8 +67,11 @@ struct Step {
   // kReceiveReduce: the local operand comes first (source op received). Where
   // two ranks compute the same sum, the lower rank's operand comes first.
   bool source_first = true;
-  // kReceiveReduce and kCopy: every rank's contribution is in the result, so
-  // that the op's last part is applied (the division of an average).
+  // kFold: at least two, each as long as target, of which one may be target
+  // itself. f16 and bf16 are folded in float and rounded once.
+  std::vector<BufferRange> operands;
+  // kReceiveReduce, kCopy and kFold: every rank's contribution is in the
+  // result, so that the op's last part is applied (the division of an average).
   bool completes = false;
   // The index of an earlier step that has to be complete before this one
   // begins, its message included; -1: none.
@@ -77,12 +86,17 @@ struct Schedule {
   CallSignature signature;  // algorithm is never kAuto
   std::int32_t rank = 0;
   std::int32_t world_size = 1;
-  // Elements of the call's buffers; Broadcast's only one counts as both.
+  // See Call::counts.
+  std::vector<std::int64_t> counts;
+  // Elements of the call's buffers; Broadcast's only one counts as both. 0 for
+  // a buffer that the call has on other ranks only.
   std::int64_t input_count = 0;
   std::int64_t output_count = 0;
   std::int64_t scratch_count = 0;
   std::vector<Step> steps;
 
+  // For people: "AllReduce(f32 x 100, sum, ring)".
+  std::string CallText() const { return signature.ToString(counts); }
   // For people: one line a step.
   std::string ToString() const;
 };
@@ -91,15 +105,28 @@ struct Schedule {
 // first count % parts parts are one longer. Elements, not bytes.
 BufferRange EvenPart(BufferId buffer, std::int64_t count, int parts, int index);
 
-// The schedule of `rank` for a collective with a given algorithm (not kAuto;
-// algorithm.h says which collective has which). `in_place`: input and output
-// are the same memory in the sense of communicator.h; then no step names both
-// for the same element, and what is at once input and output is named as
-// output. Broadcast has one buffer, named as output, whatever `in_place` says.
-// Ranks need not agree on `in_place`. A world of one copies, or does nothing.
-// `INVALID_ARGUMENT` for a rank outside the world, a negative or overflowing
-// count, a root outside the world, an unknown type or op, or an algorithm that
+// What a schedule is made of.
+struct ScheduleRequest {
+  CallSignature signature;  // its algorithm is not kAuto
+  // See Call::counts.
+  std::vector<std::int64_t> counts;
+  int rank = 0;
+  int world_size = 1;
+  // Input and output are the same memory in the sense of communicator.h; ranks
+  // need not agree on it.
+  bool in_place = false;
+};
+
+// The schedule of one rank; `AlgorithmsOf` in algorithm_policy.h says which
+// collective has which algorithm. In place no step names both buffers for the
+// same element, and what is at once input and output is named as output.
+// Broadcast has one buffer, named as output, whatever `in_place` says, and
+// AllToAllV is never in place. A world of one copies, or does nothing.
+// `INVALID_ARGUMENT` for a rank outside the world, negative or overflowing
+// counts, a root outside the world, an unknown type or op, or an algorithm that
 // the collective does not have.
+absl::StatusOr<Schedule> BuildSchedule(const ScheduleRequest& request);
+// For calls without `counts`.
 absl::StatusOr<Schedule> BuildSchedule(const CallSignature& signature, int rank,
                                        int world_size, bool in_place);
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <tuple>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
@@ -37,7 +38,8 @@ class ScheduleCache {
  private:
   // What a schedule depends on; types and ops are not part of it, but the
   // signature that it carries is.
-  using Key = std::tuple<std::uint64_t, std::int64_t, std::int32_t>;
+  using Key = std::tuple<std::uint64_t, std::int64_t, std::int32_t,
+                         std::vector<std::int64_t>>;
 
   const int rank_;
   const int world_size_;

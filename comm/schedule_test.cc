@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
@@ -46,9 +47,25 @@ std::string Text(const CallSignature& signature, int rank, int world_size,
   return schedule.ok() ? schedule->ToString() : schedule.status().ToString();
 }
 
-const CallKind kKinds[] = {CallKind::kAllReduce, CallKind::kReduceScatter,
-                           CallKind::kAllGather, CallKind::kBroadcast,
-                           CallKind::kBarrier};
+// A schedule of any kind: parts of `count` elements where they may be unequal.
+absl::StatusOr<Schedule> BuildAny(CallKind kind, Algorithm algorithm,
+                                  std::int64_t count, int rank, int world_size,
+                                  bool in_place) {
+  ScheduleRequest request;
+  request.signature = Signature(kind, algorithm, count);
+  request.rank = rank;
+  request.world_size = world_size;
+  request.in_place = in_place;
+  if (kind == CallKind::kAllGatherV) {
+    request.counts.assign(world_size, count);
+    request.signature.count = count * world_size;
+  }
+  if (kind == CallKind::kAllToAllV) {
+    request.counts.assign(2 * world_size, count);
+    request.signature.count = 0;
+  }
+  return BuildSchedule(request);
+}
 
 TEST(EvenPartTest, PartsAreDisjointCompleteAndEven) {
   for (int parts = 1; parts <= 20; ++parts) {
@@ -155,6 +172,124 @@ TEST(ScheduleTest, RecursiveDoubling) {
             "  1: receive output[0, 6) from rank 0\n");
 }
 
+TEST(ScheduleTest, Direct) {
+  EXPECT_EQ(Text(Signature(CallKind::kAllReduce, Algorithm::kDirect, 7), 1, 3,
+                 /*in_place=*/false),
+            "rank 1 of 3, AllReduce(f32 x 7, sum, direct), scratch 4\n"
+            "  0: send input[5, 7) to rank 2\n"
+            "  1: receive scratch[0, 2) from rank 0\n"
+            "  2: send input[0, 3) to rank 0\n"
+            "  3: receive scratch[2, 4) from rank 2\n"
+            "  4: output[3, 5) = scratch[0, 2) op input[3, 5) op scratch[2, 4),"
+            " completes\n"
+            "  5: send output[3, 5) to rank 2\n"
+            "  6: receive output[0, 3) from rank 0\n"
+            "  7: send output[3, 5) to rank 0\n"
+            "  8: receive output[5, 7) from rank 2\n");
+  EXPECT_EQ(Text(Signature(CallKind::kAllReduce, Algorithm::kOneShot, 7), 0, 2,
+                 /*in_place=*/true),
+            "rank 0 of 2, AllReduce(f32 x 7, sum, one-shot), scratch 7\n"
+            "  0: send output[0, 7) to rank 1\n"
+            "  1: receive scratch[0, 7) from rank 1\n"
+            "  2: output[0, 7) = output[0, 7) op scratch[0, 7), completes\n");
+}
+
+TEST(ScheduleTest, HalvingDoubling) {
+  EXPECT_EQ(
+      Text(Signature(CallKind::kAllReduce, Algorithm::kHalvingDoubling, 7), 2,
+           4, /*in_place=*/false),
+      "rank 2 of 4, AllReduce(f32 x 7, sum, halving-doubling)\n"
+      "  0: send input[4, 7) to rank 3\n"
+      "  1: output[0, 4) = input[0, 4) op (from rank 3)\n"
+      "  2: send output[0, 2) to rank 0\n"
+      "  3: output[2, 4) = (from rank 0) op output[2, 4), completes\n"
+      "  4: send output[2, 4) to rank 0\n"
+      "  5: receive output[0, 2) from rank 0\n"
+      "  6: send output[0, 4) to rank 3\n"
+      "  7: receive output[4, 7) from rank 3\n");
+}
+
+TEST(ScheduleTest, TreesAndChains) {
+  const CallSignature tree =
+      Signature(CallKind::kReduce, Algorithm::kTree, 4, /*root=*/3);
+  EXPECT_EQ(Text(tree, 3, 5, /*in_place=*/true),
+            "rank 3 of 5, Reduce(f32 x 4, sum, root 3, tree)\n"
+            "  0: output[0, 4) = (from rank 2) op output[0, 4)\n"
+            "  1: output[0, 4) = (from rank 0) op output[0, 4)\n"
+            "  2: output[0, 4) = output[0, 4) op (from rank 4), completes\n");
+  EXPECT_EQ(Text(tree, 0, 5, /*in_place=*/true),
+            "rank 0 of 5, Reduce(f32 x 4, sum, root 3, tree), scratch 4\n"
+            "  0: scratch[0, 4) = input[0, 4) op (from rank 1)\n"
+            "  1: send scratch[0, 4) to rank 3\n");
+  const CallSignature chain =
+      Signature(CallKind::kReduce, Algorithm::kChain, 4, /*root=*/0);
+  EXPECT_EQ(Text(chain, 2, 3, /*in_place=*/false),
+            "rank 2 of 3, Reduce(f32 x 4, sum, root 0, chain), scratch 4\n"
+            "  0: scratch[0, 4) = (from rank 1) op input[0, 4)\n"
+            "  1: send scratch[0, 4) to rank 0\n");
+  EXPECT_EQ(Text(Signature(CallKind::kBroadcast, Algorithm::kChain, 4, 2), 0, 3,
+                 /*in_place=*/true),
+            "rank 0 of 3, Broadcast(f32 x 4, root 2, chain)\n"
+            "  0: receive output[0, 4) from rank 2\n"
+            "  1: send output[0, 4) to rank 1\n");
+}
+
+TEST(ScheduleTest, UnequalParts) {
+  ScheduleRequest request;
+  request.signature = Signature(CallKind::kAllToAllV, Algorithm::kPairwise, 0);
+  request.rank = 1;
+  request.world_size = 3;
+  request.counts = {2, 1, 0, 4, 1, 5};
+  SHOAL_ASSERT_OK_AND_ASSIGN(Schedule schedule, BuildSchedule(request));
+  EXPECT_EQ(schedule.ToString(),
+            "rank 1 of 3, AllToAllV(f32, sends 2 + 1 + 0, receives 4 + 1 + 5, "
+            "pairwise)\n"
+            "  0: send input[3, 3) to rank 2\n"
+            "  1: send input[0, 2) to rank 0\n"
+            "  2: receive output[0, 4) from rank 0\n"
+            "  3: receive output[5, 10) from rank 2\n"
+            "  4: output[4, 5) = input[2, 3)\n");
+  request.counts.pop_back();
+  EXPECT_THAT(BuildSchedule(request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("5 counts of parts in place of 6")));
+  request.counts.push_back(-1);
+  EXPECT_THAT(BuildSchedule(request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("count -1 is negative")));
+  request.counts.back() = std::numeric_limits<std::int64_t>::max() / 4;
+  EXPECT_THAT(BuildSchedule(request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("overflows 64 bits")));
+}
+
+// Offsets and lengths beyond 32 bits, in elements and in bytes.
+TEST(ScheduleTest, CountsBeyondFourGi) {
+  const std::int64_t count = (std::int64_t{1} << 34) + 3;
+  for (const CallKind kind : kCollectiveKinds) {
+    if (kind == CallKind::kBarrier) continue;
+    for (const Algorithm algorithm : AlgorithmsOf(kind)) {
+      std::int64_t sent = 0;
+      std::int64_t received = 0;
+      for (int rank = 0; rank < 5; ++rank) {
+        SHOAL_ASSERT_OK_AND_ASSIGN(
+            const Schedule schedule,
+            BuildAny(kind, algorithm, count, rank, 5, true));
+        for (const Step& step : schedule.steps) {
+          ASSERT_GE(step.target.begin, 0);
+          ASSERT_GE(step.target.count, count / 5);
+          if (step.kind == StepKind::kSend) sent += step.target.count;
+          if (!IsLocal(step.kind) && step.kind != StepKind::kSend) {
+            received += step.target.count;
+          }
+        }
+      }
+      EXPECT_EQ(sent, received);
+      EXPECT_GE(sent, count * 4);
+    }
+  }
+}
+
 TEST(ScheduleTest, BinomialTree) {
   const CallSignature signature =
       Signature(CallKind::kBroadcast, Algorithm::kBinomialTree, 9, /*root=*/4);
@@ -184,12 +319,13 @@ TEST(ScheduleTest, Dissemination) {
 }
 
 TEST(ScheduleTest, AWorldOfOneCopiesOrDoesNothing) {
-  for (const CallKind kind : kKinds) {
+  for (const CallKind kind : kCollectiveKinds) {
     for (const Algorithm algorithm : AlgorithmsOf(kind)) {
       for (const bool in_place : {false, true}) {
         SHOAL_ASSERT_OK_AND_ASSIGN(
             const Schedule schedule,
-            BuildSchedule(Signature(kind, algorithm, 3), 0, 1, in_place));
+            BuildAny(kind, algorithm, 3, 0, 1, in_place));
+        if (kind == CallKind::kAllToAllV && in_place) continue;
         const bool copies = !in_place && kind != CallKind::kBroadcast &&
                             kind != CallKind::kBarrier;
         ASSERT_EQ(schedule.steps.size(), copies ? 1u : 0u);
@@ -221,20 +357,20 @@ TEST(ScheduleTest, BufferSizes) {
 // Messages flow in the same pattern whatever the count, so that ranks notice
 // that their counts differ.
 TEST(ScheduleTest, TheCountDoesNotChangeWhoTalksToWhom) {
-  for (const CallKind kind : kKinds) {
+  for (const CallKind kind : kCollectiveKinds) {
     for (const Algorithm algorithm : AlgorithmsOf(kind)) {
       for (int world_size = 1; world_size <= 9; ++world_size) {
         for (int rank = 0; rank < world_size; ++rank) {
           SHOAL_ASSERT_OK_AND_ASSIGN(
-              const Schedule none, BuildSchedule(Signature(kind, algorithm, 0),
-                                                 rank, world_size, false));
+              const Schedule none,
+              BuildAny(kind, algorithm, 0, rank, world_size, false));
           SHOAL_ASSERT_OK_AND_ASSIGN(
-              const Schedule some, BuildSchedule(Signature(kind, algorithm, 50),
-                                                 rank, world_size, true));
+              const Schedule some,
+              BuildAny(kind, algorithm, 50, rank, world_size, true));
           std::vector<std::string> messages[2];
           for (const Schedule* schedule : {&none, &some}) {
             for (const Step& step : schedule->steps) {
-              if (step.kind == StepKind::kCopy) continue;
+              if (IsLocal(step.kind)) continue;
               messages[schedule == &none].push_back(
                   (step.kind == StepKind::kSend ? "to " : "from ") +
                   std::to_string(step.peer));
@@ -248,15 +384,14 @@ TEST(ScheduleTest, TheCountDoesNotChangeWhoTalksToWhom) {
 }
 
 TEST(ScheduleTest, EveryAlgorithmOfThePolicyAndNoOtherIsBuilt) {
-  for (int kind_value = 0; kind_value < 12; ++kind_value) {
+  for (int kind_value = 0; kind_value < 16; ++kind_value) {
     const CallKind kind = static_cast<CallKind>(kind_value);
-    for (int value = 0; value < 10; ++value) {
+    for (int value = 0; value < 14; ++value) {
       const Algorithm algorithm = static_cast<Algorithm>(value);
       const auto choice = AlgorithmsOf(kind);
       const bool expected =
           std::find(choice.begin(), choice.end(), algorithm) != choice.end();
-      const auto schedule =
-          BuildSchedule(Signature(kind, algorithm, 4), 0, 2, false);
+      const auto schedule = BuildAny(kind, algorithm, 4, 0, 2, false);
       EXPECT_EQ(schedule.ok(), expected) << kind_value << " " << value;
       if (!expected) {
         EXPECT_THAT(schedule, StatusIs(absl::StatusCode::kInvalidArgument,

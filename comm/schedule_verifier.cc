@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -25,8 +26,13 @@
 namespace shoal::internal {
 namespace {
 
-bool HasSource(const Step& step) {
-  return step.kind == StepKind::kReceiveReduce || step.kind == StepKind::kCopy;
+// What a step reads besides its target.
+std::vector<BufferRange> SourcesOf(const Step& step) {
+  if (step.kind == StepKind::kFold) return step.operands;
+  if (step.kind == StepKind::kReceiveReduce || step.kind == StepKind::kCopy) {
+    return {step.source};
+  }
+  return {};
 }
 
 template <typename... Parts>
@@ -34,6 +40,9 @@ absl::Status Error(int rank, std::size_t step, const Parts&... parts) {
   return absl::InternalError(
       absl::StrCat("rank ", rank, " step ", step, " ", parts...));
 }
+
+// Of one rank's memory, so that elements of 100 ranks have different numbers.
+constexpr std::int32_t kMostElements = 1 << 24;
 
 // Form.
 
@@ -55,7 +64,7 @@ absl::Status CheckStep(const Schedule& schedule, const MemoryLayout& layout,
   const Step& step = schedule.steps[index];
   const int rank = schedule.rank;
   SHOAL_RETURN_IF_ERROR(CheckRange(schedule, index, step.target));
-  if (step.kind != StepKind::kCopy &&
+  if (!IsLocal(step.kind) &&
       (step.peer < 0 || step.peer >= schedule.world_size ||
        step.peer == rank)) {
     return Error(rank, index, "has the impossible peer ", step.peer);
@@ -63,8 +72,12 @@ absl::Status CheckStep(const Schedule& schedule, const MemoryLayout& layout,
   if (step.kind != StepKind::kSend && step.target.buffer == BufferId::kInput) {
     return Error(rank, index, "writes to the input");
   }
-  if (step.completes && !HasSource(step)) {
+  const std::vector<BufferRange> sources = SourcesOf(step);
+  if (step.completes && sources.empty()) {
     return Error(rank, index, "completes, but does not compute");
+  }
+  if (step.kind == StepKind::kFold && sources.size() < 2) {
+    return Error(rank, index, "folds ", sources.size(), " operands");
   }
   const std::int32_t position = static_cast<std::int32_t>(index);
   if (step.after < -1 || step.after >= position) {
@@ -75,17 +88,18 @@ absl::Status CheckStep(const Schedule& schedule, const MemoryLayout& layout,
       return Error(rank, index, "depends on step ", earlier);
     }
   }
-  if (!HasSource(step)) return absl::OkStatus();
-  SHOAL_RETURN_IF_ERROR(CheckRange(schedule, index, step.source));
-  if (step.source.count != step.target.count) {
-    return Error(rank, index, "has ", step.source.count,
-                 " elements of source for ", step.target.count, " of target");
-  }
-  // A shifted overlap would read elements that the step itself has written.
-  const std::int64_t shift =
-      layout.Address(step.source) - layout.Address(step.target);
-  if (shift != 0 && std::max(shift, -shift) < step.target.count) {
-    return Error(rank, index, "overlaps its own source by a shift");
+  for (const BufferRange& source : sources) {
+    SHOAL_RETURN_IF_ERROR(CheckRange(schedule, index, source));
+    if (source.count != step.target.count) {
+      return Error(rank, index, "has ", source.count,
+                   " elements of source for ", step.target.count, " of target");
+    }
+    // A shifted overlap would read elements that the step itself has written.
+    const std::int64_t shift =
+        layout.Address(source) - layout.Address(step.target);
+    if (shift != 0 && std::max(shift, -shift) < step.target.count) {
+      return Error(rank, index, "overlaps its own source by a shift");
+    }
   }
   return absl::OkStatus();
 }
@@ -98,7 +112,7 @@ absl::Status CheckMessages(absl::Span<const Schedule> schedules) {
   Messages received;
   for (const Schedule& schedule : schedules) {
     for (const Step& step : schedule.steps) {
-      if (step.kind == StepKind::kCopy) continue;
+      if (IsLocal(step.kind)) continue;
       if (step.kind == StepKind::kSend) {
         sent[{schedule.rank, step.peer}].push_back(step.target.count);
       } else {
@@ -161,14 +175,14 @@ std::vector<Touch> TouchesOf(const Schedule& schedule,
     touch.end = touch.begin + step.target.count;
     const unsigned name = 1u << static_cast<int>(step.target.buffer);
     (step.kind == StepKind::kSend ? touch.reads : touch.writes) = name;
-    if (HasSource(step)) {
-      const std::int64_t source = layout.Address(step.source);
-      const unsigned source_name = 1u << static_cast<int>(step.source.buffer);
+    for (const BufferRange& range : SourcesOf(step)) {
+      const std::int64_t source = layout.Address(range);
+      const unsigned source_name = 1u << static_cast<int>(range.buffer);
       if (source == touch.begin) {
         touch.reads |= source_name;
       } else {
         touches.push_back(
-            {source, source + step.source.count, touch.step, source_name, 0});
+            {source, source + range.count, touch.step, source_name, 0});
       }
     }
     touches.push_back(touch);
@@ -263,7 +277,8 @@ ExpressionId RingFold(int world_size, int chunk, ExpressionTable* table) {
   return sum;
 }
 
-ExpressionId BalancedTree(int world_size, ExpressionTable* table) {
+// The balanced tree after the first pairs have been folded.
+ExpressionId FoldedTree(int world_size, ExpressionTable* table) {
   int power = 1;
   while (2 * power <= world_size) power *= 2;
   std::vector<ExpressionId> sums;
@@ -286,49 +301,147 @@ ExpressionId BalancedTree(int world_size, ExpressionTable* table) {
   return sums[0];
 }
 
-// For every element of the collective's whole vector, what has to come out.
-std::vector<ExpressionId> Expected(const CallSignature& signature,
-                                   int world_size, ExpressionTable* table) {
-  std::vector<ExpressionId> expected;
-  const auto append = [&](std::int64_t count, ExpressionId expression) {
-    expected.insert(expected.end(), count, expression);
-  };
-  const auto fold = [&](int chunk) {
-    return world_size == 1
-               ? table->Operand(0)
-               : table->Complete(RingFold(world_size, chunk, table));
-  };
-  switch (signature.kind) {
-    case CallKind::kAllReduce:
-      if (signature.algorithm == Algorithm::kRecursiveDoubling) {
-        const ExpressionId tree = BalancedTree(world_size, table);
-        append(signature.count, world_size == 1 ? tree : table->Complete(tree));
-        break;
-      }
-      for (int chunk = 0; chunk < world_size; ++chunk) {
-        const std::int64_t longer = chunk < signature.count % world_size;
-        append(signature.count / world_size + longer, fold(chunk));
-      }
-      break;
-    case CallKind::kReduceScatter:
-      for (int r = 0; r < world_size; ++r) append(signature.count, fold(r));
-      break;
-    case CallKind::kAllGather:
-      for (int r = 0; r < world_size; ++r) {
-        append(signature.count, table->Operand(r));
-      }
-      break;
-    case CallKind::kBroadcast:
-      append(signature.count, table->Operand(signature.root));
-      break;
+// Ranks [begin, end), cut at the largest power of two below their number.
+ExpressionId BalancedTree(int begin, int end, ExpressionTable* table) {
+  if (end - begin == 1) return table->Operand(begin);
+  int power = 1;
+  while (2 * power < end - begin) power *= 2;
+  return table->Combine(BalancedTree(begin, begin + power, table),
+                        BalancedTree(begin + power, end, table));
+}
+
+ExpressionId Ascending(int world_size, ExpressionTable* table) {
+  ExpressionId sum = table->Operand(0);
+  for (int rank = 1; rank < world_size; ++rank) {
+    sum = table->Combine(sum, table->Operand(rank));
+  }
+  return sum;
+}
+
+// The whole sum of an element in part `part` of the vector (or, of a chain, for
+// the root `part`).
+ExpressionId Sum(Algorithm algorithm, int world_size, int part,
+                 ExpressionTable* table) {
+  if (world_size == 1) return table->Operand(0);
+  switch (algorithm) {
+    case Algorithm::kRing:
+    case Algorithm::kChain:
+      return table->Complete(RingFold(world_size, part, table));
+    case Algorithm::kRecursiveDoubling:
+    case Algorithm::kHalvingDoubling:
+      return table->Complete(FoldedTree(world_size, table));
+    case Algorithm::kTree:
+      return table->Complete(BalancedTree(0, world_size, table));
     default:
-      break;
+      return table->Complete(Ascending(world_size, table));
+  }
+}
+
+bool OrderDependsOnPart(Algorithm algorithm) {
+  return algorithm == Algorithm::kRing;
+}
+
+// For every element of a reduced vector, what has to come out.
+std::vector<ExpressionId> ReducedVector(const CallSignature& signature,
+                                        int world_size,
+                                        ExpressionTable* table) {
+  std::vector<ExpressionId> expected;
+  const bool scattered = signature.kind == CallKind::kReduceScatter;
+  if (!scattered && !OrderDependsOnPart(signature.algorithm)) {
+    expected.assign(signature.count, Sum(signature.algorithm, world_size,
+                                         signature.root, table));
+    return expected;
+  }
+  for (int part = 0; part < world_size; ++part) {
+    const std::int64_t longer = part < signature.count % world_size;
+    expected.insert(
+        expected.end(),
+        scattered ? signature.count : signature.count / world_size + longer,
+        Sum(signature.algorithm, world_size, part, table));
   }
   return expected;
 }
 
-bool Reduces(CallKind kind) {
-  return kind == CallKind::kAllReduce || kind == CallKind::kReduceScatter;
+// The element of rank `from`'s input with this index: elements of different
+// ranks are different ones unless they are to be reduced.
+SymbolicValue InputElement(const Schedule& from, std::int64_t index,
+                           const ExpressionTable& table) {
+  const std::int32_t element = static_cast<std::int32_t>(index);
+  if (HasReduction(from.signature.kind)) {
+    return {table.Operand(from.rank), element};
+  }
+  return {table.Operand(from.rank), from.rank * kMostElements + element};
+}
+
+std::int64_t SumOf(absl::Span<const std::int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+// Appends elements [begin, begin + count) of a rank's input.
+void AppendInput(const Schedule& from, std::int64_t begin, std::int64_t count,
+                 const ExpressionTable& table,
+                 std::vector<SymbolicValue>* output) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    output->push_back(InputElement(from, begin + i, table));
+  }
+}
+
+// What a collective that only moves data has to leave in a rank's output.
+std::vector<SymbolicValue> MovedOutput(absl::Span<const Schedule> schedules,
+                                       int rank, const ExpressionTable& table) {
+  const CallSignature& signature = schedules[rank].signature;
+  const std::int64_t count = signature.count;
+  const Schedule& root = schedules[signature.root];
+  std::vector<SymbolicValue> output;
+  switch (signature.kind) {
+    case CallKind::kBroadcast:
+      AppendInput(root, 0, count, table, &output);
+      break;
+    case CallKind::kScatter:
+      AppendInput(root, rank * count, count, table, &output);
+      break;
+    case CallKind::kGather:
+      if (rank != signature.root) break;
+      [[fallthrough]];
+    case CallKind::kAllGather:
+    case CallKind::kAllGatherV:
+      for (const Schedule& from : schedules) {
+        AppendInput(from, 0, from.input_count, table, &output);
+      }
+      break;
+    case CallKind::kAllToAll:
+      for (const Schedule& from : schedules) {
+        AppendInput(from, rank * count, count, table, &output);
+      }
+      break;
+    case CallKind::kAllToAllV:
+      for (const Schedule& from : schedules) {
+        const absl::Span<const std::int64_t> sent = from.counts;
+        AppendInput(from, SumOf(sent.subspan(0, rank)), sent[rank], table,
+                    &output);
+      }
+      break;
+    default:
+      break;
+  }
+  return output;
+}
+
+// What a collective that reduces has to leave in a rank's output.
+std::vector<SymbolicValue> ReducedOutput(
+    const Schedule& schedule, const std::vector<ExpressionId>& reduced) {
+  const CallSignature& signature = schedule.signature;
+  const std::int64_t begin = signature.kind == CallKind::kReduceScatter
+                                 ? schedule.rank * signature.count
+                                 : 0;
+  std::vector<SymbolicValue> output;
+  if (signature.kind == CallKind::kReduce && schedule.rank != signature.root) {
+    return output;
+  }
+  for (std::int64_t i = begin; i < begin + signature.count; ++i) {
+    output.push_back({reduced[i], static_cast<std::int32_t>(i)});
+  }
+  return output;
 }
 
 // Why `actual` is not what it should be, in the plainest words that fit.
@@ -353,43 +466,40 @@ std::string Difference(ExpressionId expected, ExpressionId actual, bool reduces,
 
 void FillMemory(const Schedule& schedule, const MemoryLayout& layout,
                 const ExpressionTable& table, SymbolicExecution* execution) {
-  const CallSignature& signature = schedule.signature;
-  const std::int64_t first = signature.kind == CallKind::kAllGather
-                                 ? schedule.rank * signature.count
-                                 : 0;
   for (std::int64_t i = 0; i < schedule.input_count; ++i) {
-    execution->SetMemory(
-        schedule.rank, layout.input_begin + i,
-        {table.Operand(schedule.rank), static_cast<std::int32_t>(first + i)});
+    execution->SetMemory(schedule.rank, layout.input_begin + i,
+                         InputElement(schedule, i, table));
   }
 }
 
 absl::Status CheckResult(const Schedule& schedule, const MemoryLayout& layout,
-                         const std::vector<ExpressionId>& expected,
+                         const std::vector<SymbolicValue>& expected,
                          const SymbolicExecution& execution,
                          const ExpressionTable& table) {
-  const CallSignature& signature = schedule.signature;
-  const std::int64_t first = signature.kind == CallKind::kReduceScatter
-                                 ? schedule.rank * signature.count
-                                 : 0;
+  if (static_cast<std::int64_t>(expected.size()) != schedule.output_count) {
+    return absl::InternalError(absl::StrCat(
+        "rank ", schedule.rank, " has an output of ", schedule.output_count,
+        " elements in place of ", expected.size()));
+  }
   for (std::int64_t i = 0; i < schedule.output_count; ++i) {
     const SymbolicValue value =
         execution.memory(schedule.rank, layout.output_begin + i);
-    if (value.element == first + i && value.expression == expected[first + i]) {
-      continue;
-    }
+    if (value == expected[i]) continue;
     const std::string place =
         absl::StrCat("rank ", schedule.rank, " output element ", i, ": ");
     if (value.expression < 0) {
       return absl::InternalError(absl::StrCat(place, "was never written"));
     }
-    if (value.element != first + i) {
+    if (value.expression == expected[i].expression ||
+        HasReduction(schedule.signature.kind) !=
+            (value.element == expected[i].element)) {
       return absl::InternalError(
-          absl::StrCat(place, "holds what belongs to element ", value.element));
+          absl::StrCat(place, "holds what belongs to element ", value.element,
+                       " and not ", expected[i].element));
     }
-    return absl::InternalError(
-        absl::StrCat(place, Difference(expected[first + i], value.expression,
-                                       Reduces(signature.kind), table)));
+    return absl::InternalError(absl::StrCat(
+        place, Difference(expected[i].expression, value.expression,
+                          HasReduction(schedule.signature.kind), table)));
   }
   return absl::OkStatus();
 }
@@ -421,9 +531,14 @@ absl::Status RunAndCheck(absl::Span<const Schedule> schedules,
   if (signature.kind == CallKind::kBarrier) {
     return CheckBarrier(execution, world_size);
   }
-  const std::vector<ExpressionId> expected =
-      Expected(signature, world_size, &table);
+  std::vector<ExpressionId> reduced;
+  if (HasReduction(signature.kind)) {
+    reduced = ReducedVector(signature, world_size, &table);
+  }
   for (int rank = 0; rank < world_size; ++rank) {
+    const std::vector<SymbolicValue> expected =
+        HasReduction(signature.kind) ? ReducedOutput(schedules[rank], reduced)
+                                     : MovedOutput(schedules, rank, table);
     SHOAL_RETURN_IF_ERROR(CheckResult(schedules[rank], layouts[rank], expected,
                                       execution, table));
   }
@@ -439,7 +554,7 @@ absl::Status VerifySchedules(absl::Span<const Schedule> schedules,
   std::vector<MemoryLayout> layouts;
   for (int rank = 0; rank < world_size; ++rank) {
     layouts.push_back(MemoryLayout::Of(schedules[rank], in_place[rank]));
-    if (layouts.back().size > std::numeric_limits<std::int32_t>::max()) {
+    if (layouts.back().size > kMostElements) {
       return absl::InternalError(absl::StrCat(
           "too long to be verified: ", layouts.back().size, " elements"));
     }
@@ -457,11 +572,20 @@ absl::Status VerifySchedules(absl::Span<const Schedule> schedules,
 absl::Status VerifyCollective(const CallSignature& signature, int world_size,
                               bool in_place,
                               absl::Span<const std::int64_t> link_capacities) {
+  return VerifyCollective(
+      signature, [](int /*rank*/) { return std::vector<std::int64_t>(); },
+      world_size, in_place, link_capacities);
+}
+
+absl::Status VerifyCollective(
+    const CallSignature& signature,
+    absl::FunctionRef<std::vector<std::int64_t>(int)> counts_of, int world_size,
+    bool in_place, absl::Span<const std::int64_t> link_capacities) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < world_size; ++rank) {
-    SHOAL_ASSIGN_OR_RETURN(
-        Schedule schedule,
-        BuildSchedule(signature, rank, world_size, in_place));
+    SHOAL_ASSIGN_OR_RETURN(Schedule schedule,
+                           BuildSchedule({signature, counts_of(rank), rank,
+                                          world_size, in_place}));
     schedules.push_back(std::move(schedule));
   }
   return VerifySchedules(schedules, std::vector<bool>(world_size, in_place),

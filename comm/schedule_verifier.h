@@ -30,6 +30,7 @@
 #include <limits>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "shoal/comm/call.h"
@@ -52,6 +53,12 @@ absl::Status VerifySchedules(absl::Span<const Schedule> schedules,
 absl::Status VerifyCollective(const CallSignature& signature, int world_size,
                               bool in_place,
                               absl::Span<const std::int64_t> link_capacities);
+
+// With `Call::counts`, which may be another list on each rank.
+absl::Status VerifyCollective(
+    const CallSignature& signature,
+    absl::FunctionRef<std::vector<std::int64_t>(int)> counts_of, int world_size,
+    bool in_place, absl::Span<const std::int64_t> link_capacities);
 
 }  // namespace shoal::internal
 

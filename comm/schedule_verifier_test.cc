@@ -63,8 +63,10 @@ Subject Build(CallKind kind, Algorithm algorithm, std::int64_t count,
 // Everything that moves data, with no empty ranges.
 std::vector<Subject> AllSubjects() {
   std::vector<Subject> subjects;
-  for (const CallKind kind : {CallKind::kAllReduce, CallKind::kReduceScatter,
-                              CallKind::kAllGather, CallKind::kBroadcast}) {
+  for (const CallKind kind :
+       {CallKind::kAllReduce, CallKind::kReduceScatter, CallKind::kAllGather,
+        CallKind::kBroadcast, CallKind::kReduce, CallKind::kGather,
+        CallKind::kScatter, CallKind::kAllToAll}) {
     for (const Algorithm algorithm : AlgorithmsOf(kind)) {
       for (const int world_size : {2, 3, 4, 5, 8}) {
         for (const bool in_place : {false, true}) {
@@ -119,8 +121,9 @@ TEST(ScheduleVerifierTest, FindsAMissingStep) {
 TEST(ScheduleVerifierTest, FindsADoubledStep) {
   ExpectCaught(
       [](Schedule* schedule, std::size_t step) {
-        // Copying the same twice is right, if wasteful.
-        if (schedule->steps[step].kind == StepKind::kCopy) return false;
+        // Copying the same twice is right, if wasteful; out of place folding,
+        // too.
+        if (IsLocal(schedule->steps[step].kind)) return false;
         schedule->steps.insert(schedule->steps.begin() + step,
                                schedule->steps[step]);
         return true;
@@ -198,7 +201,7 @@ TEST(ScheduleVerifierTest, FindsAnotherPeer) {
   ExpectCaught(
       [](Schedule* schedule, std::size_t step) {
         Step* changed = &schedule->steps[step];
-        if (changed->kind == StepKind::kCopy) return false;
+        if (IsLocal(changed->kind)) return false;
         changed->peer = (changed->peer + 1) % schedule->world_size;
         return true;
       },
@@ -209,6 +212,10 @@ TEST(ScheduleVerifierTest, FindsOperandsInAnotherOrder) {
   ExpectCaught(
       [](Schedule* schedule, std::size_t step) {
         Step* changed = &schedule->steps[step];
+        if (changed->kind == StepKind::kFold) {
+          std::swap(changed->operands[0], changed->operands[1]);
+          return true;
+        }
         if (changed->kind != StepKind::kReceiveReduce) return false;
         changed->source_first = !changed->source_first;
         return true;
@@ -220,7 +227,10 @@ TEST(ScheduleVerifierTest, FindsAMissingOrASecondCompletion) {
   ExpectCaught(
       [](Schedule* schedule, std::size_t step) {
         Step* changed = &schedule->steps[step];
-        if (changed->kind != StepKind::kReceiveReduce) return false;
+        if (changed->kind != StepKind::kReceiveReduce &&
+            changed->kind != StepKind::kFold) {
+          return false;
+        }
         changed->completes = !changed->completes;
         return true;
       },
@@ -238,6 +248,17 @@ TEST(ScheduleVerifierTest, FindsAReductionThatOnlyCopies) {
         return true;
       },
       /*finish=*/true, "is contained 0 times", 50);
+}
+
+TEST(ScheduleVerifierTest, FindsAFoldWithoutAnOperand) {
+  ExpectCaught(
+      [](Schedule* schedule, std::size_t step) {
+        Step* changed = &schedule->steps[step];
+        if (changed->kind != StepKind::kFold) return false;
+        changed->operands.pop_back();
+        return true;
+      },
+      /*finish=*/true, "", 50);
 }
 
 TEST(ScheduleVerifierTest, FindsAnOperandThatCountsTwice) {

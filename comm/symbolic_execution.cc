@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,8 +23,12 @@ namespace {
 
 constexpr SymbolicValue kHeader = {-2, -2};
 
-bool HasSource(const Step& step) {
-  return step.kind == StepKind::kReceiveReduce || step.kind == StepKind::kCopy;
+std::vector<BufferRange> SourcesOf(const Step& step) {
+  if (step.kind == StepKind::kFold) return step.operands;
+  if (step.kind == StepKind::kReceiveReduce || step.kind == StepKind::kCopy) {
+    return {step.source};
+  }
+  return {};
 }
 
 bool Overlap(const BufferRange& a, const BufferRange& b) {
@@ -40,9 +46,22 @@ MemoryLayout MemoryLayout::Of(const Schedule& schedule, bool in_place) {
   const std::int64_t part = schedule.signature.count * schedule.rank;
   MemoryLayout layout;
   if (kind == CallKind::kBroadcast) in_place = true;
+  if (kind == CallKind::kAllToAllV) in_place = false;
   if (!in_place) layout.output_begin = schedule.input_count;
-  if (in_place && kind == CallKind::kReduceScatter) layout.output_begin = part;
-  if (in_place && kind == CallKind::kAllGather) layout.input_begin = part;
+  if (in_place && (kind == CallKind::kReduceScatter ||
+                   (kind == CallKind::kScatter && schedule.output_count > 0 &&
+                    schedule.input_count > 0))) {
+    layout.output_begin = part;
+  }
+  if (in_place && (kind == CallKind::kAllGather ||
+                   (kind == CallKind::kGather && schedule.output_count > 0))) {
+    layout.input_begin = part;
+  }
+  if (in_place && kind == CallKind::kAllGatherV) {
+    layout.input_begin = std::accumulate(
+        schedule.counts.begin(), schedule.counts.begin() + schedule.rank,
+        std::int64_t{0});
+  }
   layout.scratch_begin = std::max(layout.input_begin + schedule.input_count,
                                   layout.output_begin + schedule.output_count);
   layout.size = layout.scratch_begin + schedule.scratch_count;
@@ -80,8 +99,8 @@ SymbolicExecution::SymbolicExecution(absl::Span<const Schedule> schedules,
     for (std::size_t i = 0; i < rank.steps.size(); ++i) {
       const Step& step = rank.schedule->steps[i];
       const std::int32_t index = static_cast<std::int32_t>(i);
-      if (step.kind == StepKind::kCopy) {
-        rank.copies.push_back(index);
+      if (IsLocal(step.kind)) {
+        rank.local_steps.push_back(index);
       } else if (step.kind == StepKind::kSend) {
         const int channel = FindChannel(r, step.peer, &lookup);
         channels_[channel].sends.push_back(index);
@@ -125,11 +144,15 @@ void SymbolicExecution::ComputeBounds(RankState* rank) {
       if (earlier_writes || later_writes) {
         add(index, later.target, earlier.target);
       }
-      if (earlier_writes && HasSource(later)) {
-        add(index, later.source, earlier.target);
+      if (earlier_writes) {
+        for (const BufferRange& source : SourcesOf(later)) {
+          add(index, source, earlier.target);
+        }
       }
-      if (later_writes && HasSource(earlier)) {
-        add(index, later.target, earlier.source);
+      if (later_writes) {
+        for (const BufferRange& source : SourcesOf(earlier)) {
+          add(index, later.target, source);
+        }
       }
     }
   }
@@ -179,8 +202,8 @@ absl::Status SymbolicExecution::Run() {
 
 absl::Status SymbolicExecution::RunRank(int rank, bool* moved) {
   RankState& state = ranks_[rank];
-  for (const std::int32_t copy : state.copies) {
-    SHOAL_RETURN_IF_ERROR(RunCopy(&state, copy, moved));
+  for (const std::int32_t step : state.local_steps) {
+    SHOAL_RETURN_IF_ERROR(RunLocal(&state, step, moved));
   }
   for (const int channel : state.outgoing) {
     if (RunSends(&channels_[channel])) {
@@ -257,17 +280,21 @@ absl::Status SymbolicExecution::RunReceives(Channel* channel, bool* moved) {
   return absl::OkStatus();
 }
 
-absl::Status SymbolicExecution::RunCopy(RankState* rank, std::int32_t step,
-                                        bool* moved) {
+absl::Status SymbolicExecution::RunLocal(RankState* rank, std::int32_t step,
+                                         bool* moved) {
   StepState& state = rank->steps[step];
   const Step& definition = rank->schedule->steps[step];
   if (state.complete) return absl::OkStatus();
   const std::int64_t allowed = Allowed(*rank, step);
   if (allowed < 0) return absl::OkStatus();
-  const std::int64_t source = rank->layout.Address(definition.source);
   while (state.processed < allowed) {
-    SHOAL_RETURN_IF_ERROR(
-        Take(rank, step, rank->memory[source + state.processed]));
+    if (definition.kind == StepKind::kFold) {
+      SHOAL_RETURN_IF_ERROR(TakeFolded(rank, step));
+    } else {
+      const std::int64_t source = rank->layout.Address(definition.source);
+      SHOAL_RETURN_IF_ERROR(
+          Take(rank, step, rank->memory[source + state.processed]));
+    }
     *moved = true;
   }
   if (state.processed < definition.target.count) return absl::OkStatus();
@@ -276,7 +303,20 @@ absl::Status SymbolicExecution::RunCopy(RankState* rank, std::int32_t step,
   return absl::OkStatus();
 }
 
-// Processes one element: `received` is what came, or a copy's source.
+absl::Status SymbolicExecution::Combine(const RankState& rank,
+                                        std::int32_t step, SymbolicValue second,
+                                        SymbolicValue* first) const {
+  if (first->expression < 0 || second.expression < 0 ||
+      first->element != second.element) {
+    return absl::InternalError(absl::StrCat(
+        Place(rank.schedule->rank, step), " combines element ", first->element,
+        " of the vector with element ", second.element));
+  }
+  first->expression =
+      expressions_->Combine(first->expression, second.expression);
+  return absl::OkStatus();
+}
+
 absl::Status SymbolicExecution::Take(RankState* rank, std::int32_t step,
                                      SymbolicValue received) {
   StepState& state = rank->steps[step];
@@ -288,17 +328,31 @@ absl::Status SymbolicExecution::Take(RankState* rank, std::int32_t step,
                                             " takes what nobody ever wrote"));
   }
   if (definition.kind == StepKind::kReceiveReduce) {
-    const SymbolicValue local =
+    SymbolicValue local =
         rank->memory[rank->layout.Address(definition.source) + state.processed];
-    if (local.expression < 0 || local.element != received.element) {
-      return absl::InternalError(absl::StrCat(
-          Place(rank->schedule->rank, step), " combines element ",
-          local.element, " of the vector with element ", received.element));
-    }
-    result.expression =
-        definition.source_first
-            ? expressions_->Combine(local.expression, received.expression)
-            : expressions_->Combine(received.expression, local.expression);
+    // `result` is what comes first.
+    if (definition.source_first) std::swap(local, result);
+    SHOAL_RETURN_IF_ERROR(Combine(*rank, step, local, &result));
+  }
+  if (definition.completes) {
+    result.expression = expressions_->Complete(result.expression);
+  }
+  rank->memory[rank->layout.Address(definition.target) + state.processed] =
+      result;
+  ++state.processed;
+  return absl::OkStatus();
+}
+
+absl::Status SymbolicExecution::TakeFolded(RankState* rank, std::int32_t step) {
+  StepState& state = rank->steps[step];
+  const Step& definition = rank->schedule->steps[step];
+  const auto operand = [&](std::size_t i) {
+    return rank->memory[rank->layout.Address(definition.operands[i]) +
+                        state.processed];
+  };
+  SymbolicValue result = operand(0);
+  for (std::size_t i = 1; i < definition.operands.size(); ++i) {
+    SHOAL_RETURN_IF_ERROR(Combine(*rank, step, operand(i), &result));
   }
   if (definition.completes) {
     result.expression = expressions_->Complete(result.expression);

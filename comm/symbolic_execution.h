@@ -97,7 +97,7 @@ class SymbolicExecution {
     MemoryLayout layout;
     std::vector<SymbolicValue> memory;
     std::vector<StepState> steps;
-    std::vector<std::int32_t> copies;
+    std::vector<std::int32_t> local_steps;
     std::vector<int> outgoing;  // channels
     std::vector<int> incoming;
     bool queued = false;
@@ -126,8 +126,12 @@ class SymbolicExecution {
   absl::Status RunRank(int rank, bool* moved);
   bool RunSends(Channel* channel);
   absl::Status RunReceives(Channel* channel, bool* moved);
-  absl::Status RunCopy(RankState* rank, std::int32_t step, bool* moved);
+  absl::Status RunLocal(RankState* rank, std::int32_t step, bool* moved);
+  // Processes one element: `received` is what came.
   absl::Status Take(RankState* rank, std::int32_t step, SymbolicValue received);
+  absl::Status TakeFolded(RankState* rank, std::int32_t step);
+  absl::Status Combine(const RankState& rank, std::int32_t step,
+                       SymbolicValue second, SymbolicValue* first) const;
   absl::Status Unfinished() const;
 
   const std::int64_t link_capacity_;

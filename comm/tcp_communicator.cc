@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/bootstrap.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/engine_communicator.h"
@@ -107,6 +108,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(
 absl::StatusOr<std::unique_ptr<Communicator>> TcpCommunicator::Create(
     TcpOptions options) {
   if (options.log == nullptr) options.log = &LogToStandardError;
+  SHOAL_RETURN_IF_ERROR(CheckPolicy(options.algorithm_policy));
   if (options.world_size == 1 && options.rank == 0) {
     SHOAL_RETURN_IF_ERROR(CheckTimeouts(options.timeouts));
     return std::make_unique<IdentityCommunicator>();

@@ -25,6 +25,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/fork_guard.h"
@@ -144,8 +145,9 @@ TEST(TcpCommunicatorTest, ThePolicyOfRankZeroRules) {
         EXPECT_EQ(values[999], 4.0f);
       },
       [](TcpOptions* options) {
-        options->algorithm_policy.recursive_doubling_max_bytes.fill(
-            options->rank % 2 == 0 ? -1 : 1 << 30);
+        SHOAL_ASSERT_OK(OverrideAlgorithms(
+            options->rank % 2 == 0 ? "ring" : "recursive-doubling",
+            &options->algorithm_policy));
       });
 }
 

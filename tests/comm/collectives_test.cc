@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/comm/algorithm.h"
+#include "shoal/comm/call_options.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
@@ -27,9 +29,19 @@ namespace {
 constexpr std::int64_t kCounts[] = {0, 1, 2, 7, 1009};
 constexpr std::int64_t kLargeCount = 100'003;
 
+constexpr Algorithm kForParts[] = {Algorithm::kRing, Algorithm::kDirect};
+constexpr Algorithm kForBroadcast[] = {Algorithm::kBinomialTree,
+                                       Algorithm::kChain, Algorithm::kLinear};
+
+CallOptions By(Algorithm algorithm) {
+  CallOptions options;
+  options.algorithm = algorithm;
+  return options;
+}
+
 absl::Status CheckReduceScatter(Communicator* communicator, DType dtype,
-                                ReduceOp op, std::int64_t count,
-                                bool in_place) {
+                                ReduceOp op, Algorithm algorithm,
+                                std::int64_t count, bool in_place) {
   const int world = communicator->world_size();
   const int rank = communicator->rank();
   const int misalignment = static_cast<int>(count % 2);
@@ -38,18 +50,20 @@ absl::Status CheckReduceScatter(Communicator* communicator, DType dtype,
   input.Fill(rank);
   SHOAL_RETURN_IF_ERROR(communicator->ReduceScatter(
       input.const_buffer(),
-      in_place ? input.part(rank * count, count) : output.buffer(), op));
+      in_place ? input.part(rank * count, count) : output.buffer(), op,
+      By(algorithm)));
   SHOAL_RETURN_IF_ERROR(input.CheckGuards());
   SHOAL_RETURN_IF_ERROR(output.CheckGuards());
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint64_t got =
         in_place ? input.Bits(rank * count + i) : output.Bits(i);
     const std::uint64_t expected =
-        ReduceScatterBits(dtype, op, world, count, rank, i);
+        ReduceScatterBits(dtype, op, algorithm, world, count, rank, i);
     if (got != expected) {
       return absl::DataLossError(
           absl::StrCat("ReduceScatter of ", absl::StrCat(DTypeName(dtype)),
-                       " x ", count, ", ", absl::StrCat(ReduceOpName(op)),
+                       " x ", count, ", ", absl::StrCat(ReduceOpName(op)), ", ",
+                       absl::StrCat(AlgorithmName(algorithm)),
                        in_place ? ", in place" : "", ": element ", i, " is 0x",
                        absl::Hex(got), " and not 0x", absl::Hex(expected)));
     }
@@ -61,25 +75,27 @@ SHOAL_RANK_BODY(ReduceScatters) {
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                          context.Join());
   for (const DType dtype : kAllDTypes) {
-    for (const ReduceOp op : kAllReduceOps) {
-      if (!ReduceOpTakes(op, dtype)) continue;
+    for (const Algorithm algorithm : kForParts) {
       for (const bool in_place : {false, true}) {
-        for (const std::int64_t count : kCounts) {
-          SHOAL_RETURN_IF_ERROR(CheckReduceScatter(communicator.get(), dtype,
-                                                   op, count, in_place));
+        for (const ReduceOp op : kAllReduceOps) {
+          if (!ReduceOpTakes(op, dtype)) continue;
+          for (const std::int64_t count : kCounts) {
+            SHOAL_RETURN_IF_ERROR(CheckReduceScatter(
+                communicator.get(), dtype, op, algorithm, count, in_place));
+          }
         }
+        SHOAL_RETURN_IF_ERROR(CheckReduceScatter(communicator.get(), dtype,
+                                                 ReduceOp::kSum, algorithm,
+                                                 kLargeCount, in_place));
       }
-    }
-    for (const bool in_place : {false, true}) {
-      SHOAL_RETURN_IF_ERROR(CheckReduceScatter(
-          communicator.get(), dtype, ReduceOp::kSum, kLargeCount, in_place));
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckAllGather(Communicator* communicator, DType dtype,
-                            std::int64_t count, bool in_place) {
+                            Algorithm algorithm, std::int64_t count,
+                            bool in_place) {
   const int world = communicator->world_size();
   const int rank = communicator->rank();
   const int misalignment = static_cast<int>(count % 2);
@@ -89,10 +105,11 @@ absl::Status CheckAllGather(Communicator* communicator, DType dtype,
   if (in_place) {
     const Buffer mine = output.part(rank * count, count);
     if (count > 0) std::memcpy(mine.data, input.data(), input.size_bytes());
-    SHOAL_RETURN_IF_ERROR(communicator->AllGather(mine, output.buffer()));
-  } else {
     SHOAL_RETURN_IF_ERROR(
-        communicator->AllGather(input.const_buffer(), output.buffer()));
+        communicator->AllGather(mine, output.buffer(), By(algorithm)));
+  } else {
+    SHOAL_RETURN_IF_ERROR(communicator->AllGather(
+        input.const_buffer(), output.buffer(), By(algorithm)));
   }
   SHOAL_RETURN_IF_ERROR(output.CheckGuards());
   for (int from = 0; from < world; ++from) {
@@ -111,23 +128,26 @@ SHOAL_RANK_BODY(AllGathers) {
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                          context.Join());
   for (const DType dtype : kAllDTypes) {
-    for (const bool in_place : {false, true}) {
-      for (const std::int64_t count : kCounts) {
-        SHOAL_RETURN_IF_ERROR(
-            CheckAllGather(communicator.get(), dtype, count, in_place));
+    for (const Algorithm algorithm : kForParts) {
+      for (const bool in_place : {false, true}) {
+        for (const std::int64_t count : kCounts) {
+          SHOAL_RETURN_IF_ERROR(CheckAllGather(communicator.get(), dtype,
+                                               algorithm, count, in_place));
+        }
+        SHOAL_RETURN_IF_ERROR(CheckAllGather(communicator.get(), dtype,
+                                             algorithm, kLargeCount, in_place));
       }
-      SHOAL_RETURN_IF_ERROR(
-          CheckAllGather(communicator.get(), dtype, kLargeCount, in_place));
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckBroadcast(Communicator* communicator, DType dtype,
-                            std::int64_t count, int root) {
+                            Algorithm algorithm, std::int64_t count, int root) {
   TestVector vector(dtype, count, static_cast<int>(count % 2));
   vector.Fill(communicator->rank());
-  SHOAL_RETURN_IF_ERROR(communicator->Broadcast(vector.buffer(), root));
+  SHOAL_RETURN_IF_ERROR(
+      communicator->Broadcast(vector.buffer(), root, By(algorithm)));
   SHOAL_RETURN_IF_ERROR(vector.CheckGuards());
   for (std::int64_t i = 0; i < count; ++i) {
     if (vector.Bits(i) == InputBits(dtype, root, i)) continue;
@@ -143,12 +163,14 @@ SHOAL_RANK_BODY(Broadcasts) {
                          context.Join());
   for (const DType dtype : kAllDTypes) {
     for (int root = 0; root < context.world_size; ++root) {
-      for (const std::int64_t count : kCounts) {
-        SHOAL_RETURN_IF_ERROR(
-            CheckBroadcast(communicator.get(), dtype, count, root));
+      for (const Algorithm algorithm : kForBroadcast) {
+        for (const std::int64_t count : kCounts) {
+          SHOAL_RETURN_IF_ERROR(CheckBroadcast(communicator.get(), dtype,
+                                               algorithm, count, root));
+        }
+        SHOAL_RETURN_IF_ERROR(CheckBroadcast(communicator.get(), dtype,
+                                             algorithm, kLargeCount, root));
       }
-      SHOAL_RETURN_IF_ERROR(
-          CheckBroadcast(communicator.get(), dtype, kLargeCount, root));
     }
   }
   return absl::OkStatus();
@@ -190,13 +212,14 @@ SHOAL_RANK_BODY(MixedCollectives) {
     const std::int64_t count = 1 + round * 37;
     const DType dtype = kAllDTypes[round % 8];
     const int root = round % context.world_size;
+    SHOAL_RETURN_IF_ERROR(CheckBroadcast(
+        communicator.get(), dtype, kForBroadcast[round % 3], count, root));
     SHOAL_RETURN_IF_ERROR(
-        CheckBroadcast(communicator.get(), dtype, count, root));
-    SHOAL_RETURN_IF_ERROR(CheckReduceScatter(communicator.get(), dtype,
-                                             ReduceOp::kSum, count, false));
+        CheckReduceScatter(communicator.get(), dtype, ReduceOp::kSum,
+                           kForParts[round % 2], count, false));
     SHOAL_RETURN_IF_ERROR(communicator->Barrier());
-    SHOAL_RETURN_IF_ERROR(
-        CheckAllGather(communicator.get(), dtype, count, true));
+    SHOAL_RETURN_IF_ERROR(CheckAllGather(
+        communicator.get(), dtype, kForParts[round / 2 % 2], count, true));
   }
   return absl::OkStatus();
 }

@@ -152,6 +152,45 @@ class Fold {
     return Finish(value);
   }
 
+  // Ranks [begin, end), cut at the largest power of two below their number.
+  T Tree() const { return Finish(Tree(0, world_size_)); }
+
+  // ((x[0] op x[1]) op ...); sixteen bits are rounded at the end only.
+  T Ascending() const {
+    if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+      if (world_size_ == 1) return Input(0);
+      float value = static_cast<float>(Input(0));
+      for (int rank = 1; rank < world_size_; ++rank) {
+        value = CombineFloats(op_, value, static_cast<float>(Input(rank)));
+      }
+      if (op_ == ReduceOp::kAverage) value /= static_cast<float>(world_size_);
+      return T(value);
+    } else {
+      T value = Input(0);
+      for (int rank = 1; rank < world_size_; ++rank) {
+        value = Combine(value, Input(rank));
+      }
+      return Finish(value);
+    }
+  }
+
+  // `chunk`: what a ring's order depends on, the chunk of the element, or a
+  // chain's, the root.
+  T By(Algorithm algorithm, int chunk) const {
+    switch (algorithm) {
+      case Algorithm::kRing:
+      case Algorithm::kChain:
+        return Ring(chunk);
+      case Algorithm::kRecursiveDoubling:
+      case Algorithm::kHalvingDoubling:
+        return RecursiveDoubling();
+      case Algorithm::kTree:
+        return Tree();
+      default:
+        return Ascending();
+    }
+  }
+
   T RecursiveDoubling() const {
     int power = 1;
     while (2 * power <= world_size_) power *= 2;
@@ -175,6 +214,13 @@ class Fold {
   }
 
  private:
+  T Tree(int begin, int end) const {
+    if (end - begin == 1) return Input(begin);
+    int power = 1;
+    while (2 * power < end - begin) power *= 2;
+    return Combine(Tree(begin, begin + power), Tree(begin + power, end));
+  }
+
   T Input(int rank) const {
     return Arithmetic<T>::Input(rank % world_size_, i_);
   }
@@ -285,18 +331,24 @@ std::uint64_t AllReduceBits(DType dtype, ReduceOp op, Algorithm algorithm,
                             int world_size, std::int64_t count,
                             std::int64_t i) {
   return ForType(dtype, [&](auto type) {
-    const Fold<decltype(type)> fold(op, world_size, i);
-    return ToBits(algorithm == Algorithm::kRing
-                      ? fold.Ring(PartOf(count, world_size, i))
-                      : fold.RecursiveDoubling());
+    return ToBits(Fold<decltype(type)>(op, world_size, i)
+                      .By(algorithm, PartOf(count, world_size, i)));
   });
 }
 
-std::uint64_t ReduceScatterBits(DType dtype, ReduceOp op, int world_size,
-                                std::int64_t count, int part, std::int64_t i) {
+std::uint64_t ReduceScatterBits(DType dtype, ReduceOp op, Algorithm algorithm,
+                                int world_size, std::int64_t count, int part,
+                                std::int64_t i) {
   return ForType(dtype, [&](auto type) {
-    return ToBits(
-        Fold<decltype(type)>(op, world_size, part * count + i).Ring(part));
+    return ToBits(Fold<decltype(type)>(op, world_size, part * count + i)
+                      .By(algorithm, part));
+  });
+}
+
+std::uint64_t ReduceBits(DType dtype, ReduceOp op, Algorithm algorithm,
+                         int world_size, int root, std::int64_t i) {
+  return ForType(dtype, [&](auto type) {
+    return ToBits(Fold<decltype(type)>(op, world_size, i).By(algorithm, root));
   });
 }
 

@@ -66,14 +66,19 @@ class TestVector {
 std::uint64_t InputBits(DType dtype, int rank, std::int64_t i);
 
 // What an all-reduce of `count` elements over the inputs makes of element i, in
-// the documented order of `algorithm` (ring or recursive doubling).
+// the documented order of `algorithm`.
 std::uint64_t AllReduceBits(DType dtype, ReduceOp op, Algorithm algorithm,
                             int world_size, std::int64_t count, std::int64_t i);
 
-// What a ring's reduce-scatter over inputs of world_size * count elements makes
-// of element i of rank `part`'s output.
-std::uint64_t ReduceScatterBits(DType dtype, ReduceOp op, int world_size,
-                                std::int64_t count, int part, std::int64_t i);
+// What a reduce-scatter over inputs of world_size * count elements makes of
+// element i of rank `part`'s output.
+std::uint64_t ReduceScatterBits(DType dtype, ReduceOp op, Algorithm algorithm,
+                                int world_size, std::int64_t count, int part,
+                                std::int64_t i);
+
+// What a reduce makes of element i of the root's output.
+std::uint64_t ReduceBits(DType dtype, ReduceOp op, Algorithm algorithm,
+                         int world_size, int root, std::int64_t i);
 
 }  // namespace shoal::tests
 

@@ -104,7 +104,8 @@ TEST(AllReduceBitsTest, AveragesAreDividedOnce) {
 TEST(ReduceScatterBitsTest, IsTheRingOfEqualParts) {
   for (int part = 0; part < 3; ++part) {
     for (std::int64_t i = 0; i < 4; ++i) {
-      EXPECT_EQ(ReduceScatterBits(DType::kF32, ReduceOp::kSum, 3, 4, part, i),
+      EXPECT_EQ(ReduceScatterBits(DType::kF32, ReduceOp::kSum, Algorithm::kRing,
+                                  3, 4, part, i),
                 AllReduceBits(DType::kF32, ReduceOp::kSum, Algorithm::kRing, 3,
                               12, 4 * part + i));
     }
