@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "shoal/tools/ring_demo/text_table.h"
+#include "shoal/tools/common/text_table.h"
 
 #include "gtest/gtest.h"
 
-namespace shoal::ring_demo {
+namespace shoal::tools {
 namespace {
 
 using Align = TextTable::Align;
@@ -30,4 +30,4 @@ TEST(TextTableTest, ShowsLongCellsWhole) {
 }
 
 }  // namespace
-}  // namespace shoal::ring_demo
+}  // namespace shoal::tools

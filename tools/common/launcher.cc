@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "shoal/tools/ring_demo/launcher.h"
+#include "shoal/tools/common/launcher.h"
 
 #include <signal.h>
 
@@ -19,11 +19,10 @@
 #include "shoal/process/child_processes.h"
 #include "shoal/process/local_world.h"
 #include "shoal/process/termination_signals.h"
-#include "shoal/tools/ring_demo/flags.h"
-#include "shoal/tools/ring_demo/verdict.h"
-#include "shoal/tools/ring_demo/world_outcome.h"
+#include "shoal/tools/common/verdict.h"
+#include "shoal/tools/common/world_outcome.h"
 
-namespace shoal::ring_demo {
+namespace shoal::tools {
 namespace {
 
 // Enough for every rank to hear of the failure, say so and close.
@@ -43,8 +42,10 @@ std::optional<std::string> TakeLine(std::string* text, bool at_end) {
 
 class Launcher {
  public:
-  Launcher(LocalWorld world, std::ostream& out, std::ostream& errors)
-      : world_(std::move(world)),
+  Launcher(const std::string& program, LocalWorld world, std::ostream& out,
+           std::ostream& errors)
+      : program_(program),
+        world_(std::move(world)),
         out_(out),
         errors_(errors),
         ends_(world_.ranks->size()) {}
@@ -73,7 +74,7 @@ class Launcher {
     RankEnd& end = ends_[rank];
     const bool ended = !ranks().is_running(rank);
     while (const auto line = TakeLine(&ranks().output(rank), ended)) {
-      if (const auto verdict = ReadVerdict(*line)) {
+      if (const auto verdict = ReadVerdict(program_, *line)) {
         end.verdict = verdict;
       } else if (interrupted_by_ == 0) {
         out_ << *line << std::endl;
@@ -98,6 +99,7 @@ class Launcher {
     ranks().SignalAll(SIGKILL);
   }
 
+  const std::string program_;
   LocalWorld world_;
   std::ostream& out_;
   std::ostream& errors_;
@@ -109,17 +111,15 @@ class Launcher {
 
 }  // namespace
 
-absl::StatusOr<LaunchResult> Launch(const std::string& program_name,
-                                    const Flags& flags, std::ostream& out,
-                                    std::ostream& errors) {
-  LocalWorldOptions options;
-  options.world_size = flags.world;
-  options.arguments = RankArguments(flags);
-  options.arguments.insert(options.arguments.begin(), program_name);
+absl::StatusOr<LaunchResult> Launch(const LaunchOptions& options,
+                                    std::ostream& out, std::ostream& errors) {
+  LocalWorldOptions world_options;
+  world_options.world_size = options.world_size;
+  world_options.arguments = options.arguments;
   // Before the ranks: a signal while they start is noted as well.
   const TerminationSignals signals;
-  SHOAL_ASSIGN_OR_RETURN(LocalWorld world, StartLocalWorld(options));
-  return Launcher(std::move(world), out, errors).Run(signals);
+  SHOAL_ASSIGN_OR_RETURN(LocalWorld world, StartLocalWorld(world_options));
+  return Launcher(options.program, std::move(world), out, errors).Run(signals);
 }
 
-}  // namespace shoal::ring_demo
+}  // namespace shoal::tools

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "shoal/tools/ring_demo/units.h"
+#include "shoal/tools/common/units.h"
 
 #include "gtest/gtest.h"
 
-namespace shoal::ring_demo {
+namespace shoal::tools {
 namespace {
 
 TEST(FormatBytesTest, UsesTheLargestUnitThatFits) {
@@ -46,4 +46,4 @@ TEST(AllReduceBusBandwidthTest, CountsWhatALinkCarries) {
 }
 
 }  // namespace
-}  // namespace shoal::ring_demo
+}  // namespace shoal::tools

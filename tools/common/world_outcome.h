@@ -4,8 +4,8 @@
 //
 // Pure functions; thread-safe.
 
-#ifndef SHOAL_TOOLS_RING_DEMO_WORLD_OUTCOME_H_
-#define SHOAL_TOOLS_RING_DEMO_WORLD_OUTCOME_H_
+#ifndef SHOAL_TOOLS_COMMON_WORLD_OUTCOME_H_
+#define SHOAL_TOOLS_COMMON_WORLD_OUTCOME_H_
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 #include "shoal/base/dialect.h"
 #include "shoal/process/child_processes.h"
 
-namespace shoal::ring_demo {
+namespace shoal::tools {
 
 struct RankEnd {
   int pid = 0;
@@ -36,6 +36,6 @@ std::string WhyFailed(const std::vector<RankEnd>& ranks, int interrupted_by);
 // "ranks 0, 2: UNAVAILABLE: rank 1 died". Empty if none failed.
 std::string Complaints(const std::vector<RankEnd>& ranks);
 
-}  // namespace shoal::ring_demo
+}  // namespace shoal::tools
 
-#endif  // SHOAL_TOOLS_RING_DEMO_WORLD_OUTCOME_H_
+#endif  // SHOAL_TOOLS_COMMON_WORLD_OUTCOME_H_

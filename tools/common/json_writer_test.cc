@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "shoal/tools/ring_demo/json_writer.h"
+#include "shoal/tools/common/json_writer.h"
 
 #include <cstdint>
 #include <limits>
@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace shoal::ring_demo {
+namespace shoal::tools {
 namespace {
 
 std::string Quoted(const std::string& value) {
@@ -83,4 +83,4 @@ TEST(JsonWriterTest, NumbersAreFiniteAndExact) {
 }
 
 }  // namespace
-}  // namespace shoal::ring_demo
+}  // namespace shoal::tools

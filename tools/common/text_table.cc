@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "shoal/tools/ring_demo/text_table.h"
+#include "shoal/tools/common/text_table.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
-namespace shoal::ring_demo {
+namespace shoal::tools {
 
 std::string TextTable::HeaderLine() const {
   std::vector<std::string> headers;
@@ -37,4 +37,4 @@ std::string TextTable::Line(const std::vector<std::string>& cells) const {
   return absl::StrCat(line, "\n");
 }
 
-}  // namespace shoal::ring_demo
+}  // namespace shoal::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "shoal/tools/ring_demo/world_outcome.h"
+#include "shoal/tools/common/world_outcome.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "shoal/process/child_processes.h"
 
-namespace shoal::ring_demo {
+namespace shoal::tools {
 namespace {
 
 bool WasKilled(const RankEnd& rank) {
@@ -87,4 +87,4 @@ std::string Complaints(const std::vector<RankEnd>& ranks) {
   return text;
 }
 
-}  // namespace shoal::ring_demo
+}  // namespace shoal::tools

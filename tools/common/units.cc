@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "shoal/tools/ring_demo/units.h"
+#include "shoal/tools/common/units.h"
 
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace shoal::ring_demo {
+namespace shoal::tools {
 namespace {
 
 // 1.00 to 999 with three digits.
@@ -59,4 +59,4 @@ double AllReduceBusBandwidth(std::int64_t bytes, double seconds,
          world_size;
 }
 
-}  // namespace shoal::ring_demo
+}  // namespace shoal::tools

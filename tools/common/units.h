@@ -4,15 +4,15 @@
 //
 // Pure functions; thread-safe.
 
-#ifndef SHOAL_TOOLS_RING_DEMO_UNITS_H_
-#define SHOAL_TOOLS_RING_DEMO_UNITS_H_
+#ifndef SHOAL_TOOLS_COMMON_UNITS_H_
+#define SHOAL_TOOLS_COMMON_UNITS_H_
 
 #include <cstdint>
 #include <string>
 
 #include "shoal/base/dialect.h"
 
-namespace shoal::ring_demo {
+namespace shoal::tools {
 
 // "4 B", "64 KiB", "1.5 MiB": three digits at least where it does not come out
 // even.
@@ -30,6 +30,6 @@ std::string FormatBandwidth(double bytes_per_second);
 double AllReduceBusBandwidth(std::int64_t bytes, double seconds,
                              int world_size);
 
-}  // namespace shoal::ring_demo
+}  // namespace shoal::tools
 
-#endif  // SHOAL_TOOLS_RING_DEMO_UNITS_H_
+#endif  // SHOAL_TOOLS_COMMON_UNITS_H_

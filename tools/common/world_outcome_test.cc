@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "shoal/tools/ring_demo/world_outcome.h"
+#include "shoal/tools/common/world_outcome.h"
 
 #include <signal.h>
 
@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 
-namespace shoal::ring_demo {
+namespace shoal::tools {
 namespace {
 
 RankEnd Good() { return {10, {0, 0}, false, ""}; }
@@ -74,4 +74,4 @@ TEST(WhyFailedTest, AnEndWithoutAVerdictIsAFailure) {
 }
 
 }  // namespace
-}  // namespace shoal::ring_demo
+}  // namespace shoal::tools

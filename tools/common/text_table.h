@@ -3,8 +3,8 @@
 // Aligned columns of plain text, one line at a time, so that a long table can
 // be shown while its rows are still being made.
 
-#ifndef SHOAL_TOOLS_RING_DEMO_TEXT_TABLE_H_
-#define SHOAL_TOOLS_RING_DEMO_TEXT_TABLE_H_
+#ifndef SHOAL_TOOLS_COMMON_TEXT_TABLE_H_
+#define SHOAL_TOOLS_COMMON_TEXT_TABLE_H_
 
 #include <string>
 #include <utility>
@@ -12,7 +12,7 @@
 
 #include "shoal/base/dialect.h"
 
-namespace shoal::ring_demo {
+namespace shoal::tools {
 
 class TextTable {
  public:
@@ -38,6 +38,6 @@ class TextTable {
   std::vector<Column> columns_;
 };
 
-}  // namespace shoal::ring_demo
+}  // namespace shoal::tools
 
-#endif  // SHOAL_TOOLS_RING_DEMO_TEXT_TABLE_H_
+#endif  // SHOAL_TOOLS_COMMON_TEXT_TABLE_H_
