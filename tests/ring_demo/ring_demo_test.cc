@@ -7,29 +7,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
-#include "shoal/base/stopwatch.h"
 #include "shoal/comm/tcp_listener.h"
-#include "shoal/process/child_processes.h"
+#include "shoal/tests/harness/program_run.h"
 #include "shoal/tests/ring_demo/figures.pb.h"
 
 namespace shoal {
@@ -41,90 +32,17 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
-// Far more than anything here takes: ends what would hang.
-constexpr absl::Duration kLimit = absl::Minutes(3);
-
 // Of a run that would still go on for a long time after its first all-reduces.
 constexpr char kLongRun[] = "--max_bytes=256MiB";
 
 const char* program_path = nullptr;
 
-// By this variable all processes of a run are found, whoever their parent is.
-constexpr char kMarker[] = "SHOAL_RING_DEMO_TEST_RUN";
-
-// One run of the program, or a few ranks of it.
-class Demo {
+// One run of ring_demo, or a few ranks of it.
+class Demo : public tests::ProgramRun {
  public:
   explicit Demo(const std::vector<std::vector<std::string>>& arguments,
-                int descriptor_of_first = -1) {
-    static int runs = 0;
-    marker_ = absl::StrCat(getpid(), "-", ++runs);
-    std::vector<ChildCommand> commands;
-    for (const auto& flags : arguments) {
-      ChildCommand command;
-      command.program = program_path;
-      command.arguments = {"ring_demo"};
-      command.arguments.insert(command.arguments.end(), flags.begin(),
-                               flags.end());
-      command.environment = {{kMarker, marker_}};
-      if (commands.empty() && descriptor_of_first >= 0) {
-        command.environment.emplace_back("SHOAL_LISTEN_FD",
-                                         absl::StrCat(descriptor_of_first));
-        command.inherited_descriptors = {descriptor_of_first};
-      }
-      commands.push_back(command);
-    }
-    auto processes = ChildProcesses::Start(commands);
-    EXPECT_THAT(processes, IsOk());
-    processes_ = *std::move(processes);
-  }
-
-  // Whether all have ended within the limit.
-  bool ToTheEnd() {
-    while (processes_->running() > 0 && stopwatch_.Elapsed() < kLimit) {
-      processes_->Step(absl::Seconds(1));
-    }
-    return processes_->running() == 0;
-  }
-
-  // Whether the first has printed a line that starts with `text`.
-  bool UntilPrinted(const std::string& text) {
-    while (!absl::StrContains(output(), text)) {
-      if (!processes_->is_running(0) || stopwatch_.Elapsed() > kLimit) {
-        return false;
-      }
-      processes_->Step(absl::Seconds(1));
-    }
-    return true;
-  }
-
-  // The processes of this run that are there now.
-  std::vector<pid_t> Alive() const {
-    const std::string wanted = absl::StrCat(kMarker, "=", marker_);
-    std::vector<pid_t> alive;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      pid_t pid;
-      if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
-      // Nothing can be read of a process that has ended, reaped or not.
-      std::ifstream file(entry.path() / "environ");
-      const std::string environment(std::istreambuf_iterator<char>(file), {});
-      for (absl::string_view variable : absl::StrSplit(environment, '\0')) {
-        if (variable == wanted) alive.push_back(pid);
-      }
-    }
-    return alive;
-  }
-
-  // Whether all of them are gone soon. The program promises two seconds; a
-  // machine with other things to do gets more.
-  bool AllGone() const {
-    const Stopwatch stopwatch;
-    while (!Alive().empty()) {
-      if (stopwatch.Elapsed() > absl::Seconds(20)) return false;
-      absl::SleepFor(absl::Milliseconds(5));
-    }
-    return true;
-  }
+                int descriptor_of_first = -1)
+      : ProgramRun(program_path, arguments, descriptor_of_first) {}
 
   // The pid that the table of ranks shows.
   pid_t PidOfRank(int rank) {
@@ -141,30 +59,7 @@ class Demo {
     ADD_FAILURE() << "no rank " << rank << " in " << output();
     return 0;
   }
-
-  std::string LastLine(int process = 0) {
-    std::vector<std::string> lines =
-        absl::StrSplit(processes_->output(process), '\n');
-    // The last line ends in a line feed.
-    EXPECT_EQ(lines.back(), "");
-    return lines.size() < 2 ? "" : lines[lines.size() - 2];
-  }
-
-  std::string& output() { return processes_->output(0); }
-  std::string& errors() { return processes_->error_output(0); }
-  const ChildExit& exit(int process = 0) { return processes_->exit(process); }
-  void Signal(int signal) { kill(processes_->pid(0), signal); }
-
- private:
-  std::string marker_;
-  const Stopwatch stopwatch_;
-  std::unique_ptr<ChildProcesses> processes_;
 };
-
-std::string FileText(const std::string& path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 // The document, by another's parser.
 ring_demo_test::Figures ParseFigures(const std::string& text) {
@@ -197,7 +92,7 @@ TEST_P(RingDemoTest, ShowsAWorldThatIsRight) {
   EXPECT_THAT(run.output(), ContainsRegex("64 KiB +16384 .* 0\n"));
   for (int rank = 0; rank < world; ++rank) run.PidOfRank(rank);
 
-  const ring_demo_test::Figures figures = ParseFigures(FileText(json));
+  const ring_demo_test::Figures figures = ParseFigures(tests::FileText(json));
   EXPECT_TRUE(figures.ok());
   EXPECT_EQ(figures.world_size(), world);
   ASSERT_EQ(figures.ranks_size(), world);
@@ -267,23 +162,9 @@ TEST(RingDemoFlagsTest, TheLauncherChecksTheTimeouts) {
   }
 }
 
-// The program, started by a shell that says where its streams go.
-std::unique_ptr<ChildProcesses> RunInShell(const std::string& command_line) {
-  ChildCommand command;
-  command.program = "/bin/sh";
-  command.arguments = {"sh", "-c", command_line, program_path};
-  auto processes = ChildProcesses::Start({command});
-  EXPECT_THAT(processes, IsOk());
-  const Stopwatch stopwatch;
-  while ((*processes)->running() > 0 && stopwatch.Elapsed() < kLimit) {
-    (*processes)->Step(absl::Seconds(1));
-  }
-  EXPECT_EQ((*processes)->running(), 0);
-  return *std::move(processes);
-}
-
 TEST(RingDemoStreamsTest, NeedsNoStandardInput) {
-  const auto run = RunInShell("exec \"$0\" --world 2 --max_bytes 1K <&-");
+  const auto run = tests::RunInShell(
+      program_path, "exec \"$0\" --world 2 --max_bytes 1K <&-");
   EXPECT_EQ(run->exit(0).ToString(), "exited with code 0");
   EXPECT_THAT(run->output(0), HasSubstr("ring_demo: OK\n"));
 }
@@ -291,8 +172,8 @@ TEST(RingDemoStreamsTest, NeedsNoStandardInput) {
 TEST(RingDemoStreamsTest, OutputThatIsLostIsAFailure) {
   for (const char* flags : {"--help", "--world 2 --max_bytes 1K"}) {
     for (const char* output : {">/dev/full", ">&-"}) {
-      const auto run =
-          RunInShell(absl::StrCat("exec \"$0\" ", flags, " ", output));
+      const auto run = tests::RunInShell(
+          program_path, absl::StrCat("exec \"$0\" ", flags, " ", output));
       EXPECT_EQ(run->exit(0).ToString(), "exited with code 1")
           << flags << output;
       EXPECT_EQ(run->error_output(0),

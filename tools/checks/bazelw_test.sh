@@ -102,7 +102,7 @@ export SHOAL_WITH_CI=1
 fake clang
 fake git
 run
-check called "apt-get .* install .*--no-remove clang-format npm"
+check called "apt-get .* install .*--no-remove clang-format iperf3 iproute2 npm"
 unset SHOAL_WITH_CI
 
 begin "the installation fails"

@@ -33,6 +33,10 @@ DIALECT = "base/dialect.h"
 SYSTEM_FOLDERS = {
     "arpa", "asm", "bits", "linux", "net", "netinet", "sanitizer", "sys",
 }
+# Libraries that only tools/peers includes, to measure them beside Shoal. No
+# module registry has them, and nobody who builds Shoal needs them.
+PEER_HEADERS = re.compile(r"gloo/.*|mpi\.h")
+PEERS = "tools/peers/"
 SYSTEM_HEADERS = {
     name + ".h" for name in """
     arm_neon arm_sve cpuid cxxabi dirent dlfcn errno execinfo fcntl fenv
@@ -91,6 +95,8 @@ def check_includes(tree):
                 yield where + (
                     'bare include "%s": write "shoal/<package>/<file>"'
                     % header)
+            elif path.startswith(PEERS) and PEER_HEADERS.fullmatch(header):
+                pass
             elif not is_system_header(header):
                 yield where + (
                     "no target under third_party/ stands for <%s>, and "

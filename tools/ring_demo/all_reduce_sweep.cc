@@ -2,7 +2,6 @@
 
 #include "shoal/tools/ring_demo/all_reduce_sweep.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,15 +19,21 @@
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
-#include "shoal/tools/ring_demo/text_table.h"
-#include "shoal/tools/ring_demo/units.h"
+#include "shoal/tools/common/sampling.h"
+#include "shoal/tools/common/text_table.h"
+#include "shoal/tools/common/units.h"
 
 namespace shoal::ring_demo {
 namespace {
 
+using tools::FormatBandwidth;
+using tools::FormatBytes;
+using tools::FormatSeconds;
+using tools::TextTable;
+
 // What one size may take altogether, where it takes that long at all.
 constexpr double kBudgetSeconds = 0.2;
-constexpr double kMaxRepetitions = 200;
+constexpr std::int64_t kMaxRepetitions = 200;
 
 // SweepInput is a base and, times the rank, a step. Neither repeats with the
 // powers of two at which algorithms cut, and the step goes up and down, so that
@@ -104,18 +109,6 @@ std::int64_t CountWrongSums(absl::Span<const float> sums, int world_size) {
   return wrong;
 }
 
-std::int64_t SweepRepetitions(double first_seconds) {
-  if (first_seconds * kMaxRepetitions <= kBudgetSeconds) return kMaxRepetitions;
-  const std::int64_t least = first_seconds < 1 ? 3 : 1;
-  return std::max<std::int64_t>(least, kBudgetSeconds / first_seconds);
-}
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
-
 absl::StatusOr<AllReduceFigures> MeasureAllReduce(Communicator* communicator,
                                                   std::int64_t bytes) {
   AllReduceFigures figures;
@@ -137,7 +130,8 @@ absl::StatusOr<AllReduceFigures> MeasureAllReduce(Communicator* communicator,
   std::vector<float> vector(figures.count);
   SHOAL_ASSIGN_OR_RETURN(const Repetition first,
                          RunOnce(communicator, options, &vector));
-  figures.repetitions = SweepRepetitions(first.all_seconds);
+  figures.repetitions = tools::IterationsInBudget(
+      first.all_seconds, kBudgetSeconds, kMaxRepetitions);
   SHOAL_RETURN_IF_ERROR(communicator->Broadcast(
       BufferOf(absl::MakeSpan(&figures.repetitions, 1)), /*root=*/0));
 
@@ -149,13 +143,13 @@ absl::StatusOr<AllReduceFigures> MeasureAllReduce(Communicator* communicator,
     seconds.push_back(repetition.call_seconds);
     figures.wrong_elements += repetition.wrong_elements;
   }
-  figures.seconds = Median(std::move(seconds));
+  figures.seconds = tools::Median(std::move(seconds));
   SHOAL_RETURN_IF_ERROR(communicator->AllReduce(
       BufferOf(absl::MakeSpan(&figures.seconds, 1)), ReduceOp::kMax));
   SHOAL_RETURN_IF_ERROR(communicator->AllReduce(
       BufferOf(absl::MakeSpan(&figures.wrong_elements, 1)), ReduceOp::kSum));
-  figures.bus_bandwidth = AllReduceBusBandwidth(figures.bytes, figures.seconds,
-                                                communicator->world_size());
+  figures.bus_bandwidth = tools::AllReduceBusBandwidth(
+      figures.bytes, figures.seconds, communicator->world_size());
   return figures;
 }
 

@@ -56,12 +56,6 @@ float SweepSum(int world_size, std::int64_t i);
 // How many elements are not those of the sum.
 std::int64_t CountWrongSums(absl::Span<const float> sums, int world_size);
 
-// How often an all-reduce is measured whose first run took so long.
-std::int64_t SweepRepetitions(double first_seconds);
-
-// The middle one, or the mean of the two in the middle. 0 for none.
-double Median(std::vector<double> values);
-
 }  // namespace shoal::ring_demo
 
 #endif  // SHOAL_TOOLS_RING_DEMO_ALL_REDUCE_SWEEP_H_

@@ -70,21 +70,6 @@ TEST(CountWrongSumsTest, CountsEach) {
   EXPECT_EQ(CountWrongSums({}, 4), 0);
 }
 
-TEST(SweepRepetitionsTest, KeepsToItsBudget) {
-  EXPECT_EQ(SweepRepetitions(0), 200);
-  EXPECT_EQ(SweepRepetitions(1e-6), 200);
-  EXPECT_EQ(SweepRepetitions(0.01), 20);
-  EXPECT_EQ(SweepRepetitions(0.15), 3);
-  EXPECT_EQ(SweepRepetitions(100), 1);
-}
-
-TEST(MedianTest, IsInTheMiddle) {
-  EXPECT_EQ(Median({}), 0);
-  EXPECT_EQ(Median({3}), 3);
-  EXPECT_EQ(Median({9, 1, 2}), 2);
-  EXPECT_EQ(Median({9, 1, 2, 4}), 3);
-}
-
 TEST(AllReduceLineTest, StandsUnderItsHeader) {
   EXPECT_EQ(AllReduceHeader(),
             "      size   elements  algorithm           runs    median  "

@@ -2,46 +2,31 @@
 
 #include "shoal/tools/ring_demo/flags.h"
 
-#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
-#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/tools/common/flag_reader.h"
 
 namespace shoal::ring_demo {
 namespace {
 
 constexpr std::int64_t kMaxLayers = 10'000;
-// Those with a value.
-constexpr absl::string_view kFlagNames[] = {"--world", "--layers",
-                                            "--max_bytes", "--json"};
+constexpr tools::FlagName kFlagNames[] = {{"--world"},
+                                          {"--layers"},
+                                          {"--max_bytes"},
+                                          {"--json"},
+                                          {"--help", "-h", false}};
 constexpr std::int64_t kMinBytes = sizeof(float);
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
 
-absl::StatusOr<std::int64_t> ParseInteger(absl::string_view flag,
-                                          absl::string_view value,
-                                          std::int64_t min, std::int64_t max) {
-  std::int64_t result;
-  if (!absl::SimpleAtoi(value, &result) || result < min || result > max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(flag, " takes a number from ", min, " to ", max,
-                     ", not \"", value, "\""));
-  }
-  return result;
-}
-
 absl::Status SetMaxBytes(absl::string_view value, Flags* flags) {
-  const absl::StatusOr<std::int64_t> bytes = ParseBytes(value);
+  const absl::StatusOr<std::int64_t> bytes = tools::ParseBytes(value);
   if (!bytes.ok() || *bytes < kMinBytes || *bytes > kMaxBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("--max_bytes takes a size from 4 to 1GiB, such as 65536 "
@@ -52,17 +37,19 @@ absl::Status SetMaxBytes(absl::string_view value, Flags* flags) {
   return absl::OkStatus();
 }
 
-// REQUIRES: `name` is one of kFlagNames.
+// REQUIRES: `name` is one of kFlagNames'.
 absl::Status SetFlag(absl::string_view name, absl::string_view value,
                      Flags* flags) {
   if (name == "--world") {
     SHOAL_ASSIGN_OR_RETURN(flags->world,
-                           ParseInteger(name, value, 1, kMaxWorld));
+                           tools::ParseInteger(name, value, 1, kMaxWorld));
   } else if (name == "--layers") {
     SHOAL_ASSIGN_OR_RETURN(flags->layers,
-                           ParseInteger(name, value, 1, kMaxLayers));
+                           tools::ParseInteger(name, value, 1, kMaxLayers));
   } else if (name == "--max_bytes") {
     SHOAL_RETURN_IF_ERROR(SetMaxBytes(value, flags));
+  } else if (name == "--help") {
+    flags->help = true;
   } else {
     if (value.empty()) {
       return absl::InvalidArgumentError("--json takes the name of a file");
@@ -74,64 +61,13 @@ absl::Status SetFlag(absl::string_view name, absl::string_view value,
 
 }  // namespace
 
-absl::StatusOr<std::int64_t> ParseBytes(absl::string_view text) {
-  constexpr struct {
-    char letter;
-    std::int64_t bytes;
-  } kUnits[] = {{'K', std::int64_t{1} << 10},
-                {'M', std::int64_t{1} << 20},
-                {'G', std::int64_t{1} << 30}};
-  absl::string_view digits = text;
-  const bool needs_unit = absl::ConsumeSuffix(&digits, "iB");
-  std::int64_t unit = 1;
-  for (const auto& [letter, bytes] : kUnits) {
-    if (digits.empty() || absl::ascii_toupper(digits.back()) != letter)
-      continue;
-    unit = bytes;
-    digits.remove_suffix(1);
-    break;
-  }
-  std::int64_t count;
-  if ((needs_unit && unit == 1) || !absl::SimpleAtoi(digits, &count) ||
-      count < 0 || count > std::numeric_limits<std::int64_t>::max() / unit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\" is not a size"));
-  }
-  return count * unit;
-}
-
 absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments) {
+  SHOAL_ASSIGN_OR_RETURN(const tools::CommandLine command_line,
+                         tools::ReadCommandLine(arguments, kFlagNames));
+  SHOAL_RETURN_IF_ERROR(tools::RefuseOperands(command_line));
   Flags flags;
-  std::vector<absl::string_view> given;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const absl::string_view argument = arguments[i];
-    if (argument == "--help" || argument == "-h") {
-      flags.help = true;
-      continue;
-    }
-    if (argument.substr(0, 2) != "--") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", argument,
-                       "\" is not a flag; --help lists those that there "
-                       "are"));
-    }
-    const std::size_t equals = argument.find('=');
-    const absl::string_view name = argument.substr(0, equals);
-    if (!absl::c_linear_search(kFlagNames, name)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "there is no flag ", name, "; --help lists those that there are"));
-    }
-    if (absl::c_linear_search(given, name)) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " is given twice"));
-    }
-    given.push_back(name);
-    if (equals != absl::string_view::npos) {
-      SHOAL_RETURN_IF_ERROR(SetFlag(name, argument.substr(equals + 1), &flags));
-    } else if (i + 1 < arguments.size()) {
-      SHOAL_RETURN_IF_ERROR(SetFlag(name, arguments[++i], &flags));
-    } else {
-      return absl::InvalidArgumentError(absl::StrCat(name, " needs a value"));
-    }
+  for (const tools::GivenFlag& flag : command_line.flags) {
+    SHOAL_RETURN_IF_ERROR(SetFlag(flag.name, flag.value, &flags));
   }
   return flags;
 }

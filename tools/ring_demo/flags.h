@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "shoal/base/dialect.h"
 
 namespace shoal::ring_demo {
@@ -35,10 +34,6 @@ inline constexpr int kMaxWorld = 64;
 // `INVALID_ARGUMENT`, in one line that names the flag, its value and what it
 // may be.
 absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments);
-
-// A count of bytes: "65536", "64KiB", "64K", "16MiB", "1G". `INVALID_ARGUMENT`
-// for anything else, or more than an int64 holds.
-absl::StatusOr<std::int64_t> ParseBytes(absl::string_view text);
 
 // The flags for the ranks of a world that was started with these.
 std::vector<std::string> RankArguments(const Flags& flags);

@@ -20,11 +20,14 @@
 #include "shoal/partition/range.h"
 #include "shoal/partition/tensor_parallel_config.h"
 #include "shoal/partition/tensor_shard.h"
-#include "shoal/tools/ring_demo/text_table.h"
-#include "shoal/tools/ring_demo/units.h"
+#include "shoal/tools/common/text_table.h"
+#include "shoal/tools/common/units.h"
 
 namespace shoal::ring_demo {
 namespace {
+
+using tools::FormatSeconds;
+using tools::TextTable;
 
 constexpr std::int64_t kRows = 13;
 constexpr std::int64_t kInner = 131;

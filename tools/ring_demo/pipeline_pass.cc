@@ -18,12 +18,16 @@
 #include "shoal/comm/pipeline.h"
 #include "shoal/partition/pipeline_partition.h"
 #include "shoal/partition/range.h"
+#include "shoal/tools/common/text_table.h"
+#include "shoal/tools/common/units.h"
 #include "shoal/tools/ring_demo/ranks.h"
-#include "shoal/tools/ring_demo/text_table.h"
-#include "shoal/tools/ring_demo/units.h"
 
 namespace shoal::ring_demo {
 namespace {
+
+using tools::FormatBytes;
+using tools::FormatSeconds;
+using tools::TextTable;
 
 constexpr std::int64_t kMicroBatches = 4;
 constexpr std::int64_t kTokens = 8;

@@ -17,10 +17,12 @@
 #include "shoal/comm/communicator.h"
 #include "shoal/partition/pipeline_partition.h"
 #include "shoal/partition/range.h"
-#include "shoal/tools/ring_demo/text_table.h"
+#include "shoal/tools/common/text_table.h"
 
 namespace shoal::ring_demo {
 namespace {
+
+using tools::TextTable;
 
 // As Linux limits them, with the null character.
 constexpr int kHostBytes = 65;

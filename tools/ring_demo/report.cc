@@ -2,11 +2,7 @@
 
 #include "shoal/tools/ring_demo/report.h"
 
-#include <errno.h>
-#include <sys/stat.h>
-
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,15 +12,18 @@
 #include "shoal/partition/pipeline_partition.h"
 #include "shoal/partition/range.h"
 #include "shoal/partition/tensor_shard.h"
+#include "shoal/tools/common/json_writer.h"
+#include "shoal/tools/common/units.h"
 #include "shoal/tools/ring_demo/all_reduce_sweep.h"
-#include "shoal/tools/ring_demo/json_writer.h"
 #include "shoal/tools/ring_demo/parallel_product.h"
 #include "shoal/tools/ring_demo/pipeline_pass.h"
 #include "shoal/tools/ring_demo/ranks.h"
-#include "shoal/tools/ring_demo/units.h"
 
 namespace shoal::ring_demo {
 namespace {
+
+using tools::FormatBytes;
+using tools::JsonWriter;
 
 absl::Status WrongElements(std::int64_t count, const std::string& where) {
   if (count == 0) return absl::OkStatus();
@@ -163,25 +162,6 @@ std::string ReportJson(const Report& report, const absl::Status& result) {
   WriteProducts(report, &json);
   json.EndObject();
   return json.text();
-}
-
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  const auto error = [&path] {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
-  };
-  struct stat there;
-  if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) &&
-      !S_ISCHR(there.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot write ", path, ": it is not a regular file"));
-  }
-  std::FILE* file = std::fopen(path.c_str(), "we");
-  if (file == nullptr) return error();
-  const bool written =
-      std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const absl::Status status = written ? absl::OkStatus() : error();
-  if (std::fclose(file) != 0 && status.ok()) return error();
-  return status;
 }
 
 }  // namespace shoal::ring_demo

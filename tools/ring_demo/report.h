@@ -36,11 +36,6 @@ absl::Status CheckReport(const Report& report);
 // was known by then.
 std::string ReportJson(const Report& report, const absl::Status& result);
 
-// Writes `text` to a file. The errors name it: `INVALID_ARGUMENT` for what is
-// there and neither a regular file nor a character device (a FIFO would wait
-// for a reader); otherwise as errno has it.
-absl::Status WriteFile(const std::string& path, const std::string& text);
-
 }  // namespace shoal::ring_demo
 
 #endif  // SHOAL_TOOLS_RING_DEMO_REPORT_H_

@@ -2,15 +2,9 @@
 
 #include "shoal/tools/ring_demo/report.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
@@ -161,28 +155,6 @@ TEST(ReportJsonTest, HoldsTheError) {
   EXPECT_THAT(ReportJson(Report(), absl::UnavailableError("rank 1 died")),
               AllOf(HasSubstr("\"ok\": false"),
                     HasSubstr("\"error\": \"UNAVAILABLE: rank 1 died\"")));
-}
-
-TEST(WriteFileTest, WritesOrSaysWhyNot) {
-  const std::string path = absl::StrCat(testing::TempDir(), "/report.json");
-  SHOAL_ASSERT_OK(WriteFile(path, "a longer text"));
-  SHOAL_ASSERT_OK(WriteFile(path, "text"));
-  std::ifstream file(path);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "text");
-  EXPECT_THAT(
-      WriteFile("/nowhere/report.json", ""),
-      StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/report.json")));
-  EXPECT_FALSE(WriteFile("/dev/full", "text").ok());
-}
-
-TEST(WriteFileTest, WaitsForNobodyToRead) {
-  const std::string fifo = absl::StrCat(testing::TempDir(), "/fifo");
-  unlink(fifo.c_str());
-  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  for (const std::string& path : {fifo, testing::TempDir()}) {
-    EXPECT_THAT(WriteFile(path, "text"),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(path)));
-  }
 }
 
 }  // namespace

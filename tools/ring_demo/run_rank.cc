@@ -13,6 +13,7 @@
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/partition/tensor_shard.h"
+#include "shoal/tools/common/files.h"
 #include "shoal/tools/ring_demo/all_reduce_sweep.h"
 #include "shoal/tools/ring_demo/flags.h"
 #include "shoal/tools/ring_demo/parallel_product.h"
@@ -88,7 +89,7 @@ absl::Status RunRank(Communicator* communicator, const Flags& flags,
   const bool writes_json = communicator->rank() == 0 && !flags.json.empty();
   if (writes_json) {
     // Now rather than after a long run. Old figures must not pass for new ones.
-    if (absl::Status status = WriteFile(flags.json, ""); !status.ok()) {
+    if (absl::Status status = tools::WriteFile(flags.json, ""); !status.ok()) {
       communicator->Abort(status);
       return status;
     }
@@ -104,7 +105,7 @@ absl::Status RunRank(Communicator* communicator, const Flags& flags,
     communicator->Abort(status);
   }
   if (writes_json) {
-    status.Update(WriteFile(flags.json, ReportJson(report, status)));
+    status.Update(tools::WriteFile(flags.json, ReportJson(report, status)));
   }
   return status;
 }
