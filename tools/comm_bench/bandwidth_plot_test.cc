@@ -59,8 +59,9 @@ TEST(BandwidthPlotTest, DrawsEveryHalfOfEveryRun) {
 }
 
 TEST(BandwidthPlotTest, PointsStandWhereTheirLogarithmsAre) {
-  SHOAL_ASSERT_OK_AND_ASSIGN(const std::string svg,
-                             BandwidthPlot({{"", GrowingRun("all_reduce", 1e9)}}));
+  SHOAL_ASSERT_OK_AND_ASSIGN(
+      const std::string svg,
+      BandwidthPlot({{"", GrowingRun("all_reduce", 1e9)}}));
   // 4 B and 1 MB/s at the lower left end of the axes, 16 MiB at the right one,
   // and 64 KiB, 2^16, 14 of 22 doublings between them.
   EXPECT_THAT(svg, AllOf(HasSubstr("cx=\"80.0\" cy=\"440.0\""),

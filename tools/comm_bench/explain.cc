@@ -75,6 +75,7 @@ absl::StatusOr<std::string> ExplainText(const Flags& flags, int world_size,
         collective->has_op ? flags.ops : std::vector<ReduceOp>{call.op};
     for (const DType dtype : dtypes) {
       for (const ReduceOp op : ops) {
+        if (collective->has_op && !ReduceOpTakes(op, dtype)) continue;
         call.dtype = dtype;
         call.op = op;
         absl::StrAppend(&text, "# ", collective->name, ", ", DTypeName(dtype));

@@ -241,6 +241,12 @@ absl::Status CheckTogether(const Flags& flags) {
                        kMaxSizes, " sizes; -f 2 doubles them instead"));
     }
   }
+  if (flags.ops.size() == 1 && flags.dtypes.size() == 1 &&
+      !ReduceOpTakes(flags.ops[0], flags.dtypes[0])) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--op ", ReduceOpName(flags.ops[0]), " is not one of ",
+        DTypeName(flags.dtypes[0]), "; --datatype i32, for one, has it"));
+  }
   for (const Collective* collective : flags.collectives) {
     if (flags.algorithm == Algorithm::kAuto) break;
     bool has_it = false;
@@ -309,7 +315,7 @@ std::string HelpText() {
                        fit into a quarter second, 3 to 1000
   -w,--warmup_iters N  calls before them, of each size; 5 if not given
   -c,--check N         calls whose results are checked; 1 if not given, 0 for none
-  -o,--op OP           sum, prod, min, max, avg, or all
+  -o,--op OP           sum, prod, min, max, avg, and, or, xor, or all
   -d,--datatype TYPE   f32, f64, f16, bf16, i8, u8, i32, i64, or all
   -r,--root RANK       of collectives that have one; 0 if not given
   -u,--unaligned 0|1   buffers at odd addresses

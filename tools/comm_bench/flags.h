@@ -36,6 +36,7 @@ struct Flags {
   std::int64_t iterations = 20;  // 0: as many as fit into a quarter second
   std::int64_t warmups = 5;
   std::int64_t checks = 1;
+  // A pair that ReduceOpTakes refuses is left out.
   std::vector<DType> dtypes = {DType::kF32};
   std::vector<ReduceOp> ops = {ReduceOp::kSum};
   int root = 0;

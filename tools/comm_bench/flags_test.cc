@@ -90,7 +90,7 @@ TEST(ParseFlagsTest, TheRestIsShoals) {
   EXPECT_EQ(Parsed({"--algo", "ring"}).algorithm, Algorithm::kRing);
   EXPECT_EQ(Parsed({"--collective=all"}).collectives.size(),
             AllCollectives().size());
-  EXPECT_EQ(Parsed({"-o", "all"}).ops.size(), 5);
+  EXPECT_EQ(Parsed({"-o", "all"}).ops.size(), 8);
   EXPECT_EQ(Parsed({"-d", "all"}).dtypes.size(), 8);
   EXPECT_THAT(Parsed({"--plot", "a", "b", "--svg=p"}).operands,
               ElementsAre("a", "b"));
@@ -144,6 +144,7 @@ TEST(ParseFlagsTest, WhatMakesNoSenseTogetherIsRefused) {
               HasSubstr("--stepbytes 1"));
   EXPECT_THAT(ErrorOf({"--plot", "--svg=p"}), HasSubstr("-J"));
   EXPECT_THAT(ErrorOf({"--plot", "a"}), HasSubstr("--svg"));
+  EXPECT_THAT(ErrorOf({"-o", "xor"}), HasSubstr("--op xor is not one of f32"));
   EXPECT_THAT(ErrorOf({"--algo=dissemination"}),
               HasSubstr("all_reduce has no algorithm dissemination"));
   EXPECT_THAT(ErrorOf({"--algo=ring", "--collective=sendrecv"}),

@@ -86,12 +86,14 @@ class Half {
 
   absl::StatusOr<Timing> Run() {
     Prepare();
-    double last_seconds = 0;
+    std::vector<double> warmup_seconds;
     for (std::int64_t i = 0; i < options_.warmups; ++i) {
-      SHOAL_ASSIGN_OR_RETURN(last_seconds, TimedCall());
+      SHOAL_ASSIGN_OR_RETURN(const double took, TimedCall());
+      warmup_seconds.push_back(took);
     }
     Timing timing;
-    SHOAL_ASSIGN_OR_RETURN(timing.iterations, Iterations(last_seconds));
+    SHOAL_ASSIGN_OR_RETURN(timing.iterations,
+                           Iterations(std::move(warmup_seconds)));
     std::vector<double> seconds;
     seconds.reserve(timing.iterations);
     for (std::int64_t i = 0; i < timing.iterations; ++i) {
@@ -147,14 +149,16 @@ class Half {
   }
 
   // How many calls to time; the slowest rank decides for all.
-  absl::StatusOr<std::int64_t> Iterations(double last_seconds) {
+  absl::StatusOr<std::int64_t> Iterations(std::vector<double> warmup_seconds) {
     if (options_.iterations > 0) return options_.iterations;
-    if (options_.warmups == 0) {
-      SHOAL_ASSIGN_OR_RETURN(last_seconds, TimedCall());
+    if (warmup_seconds.empty()) {
+      SHOAL_ASSIGN_OR_RETURN(const double took, TimedCall());
+      warmup_seconds.push_back(took);
     }
+    double seconds = tools::Median(std::move(warmup_seconds));
     SHOAL_RETURN_IF_ERROR(communicator_->AllReduce(
-        BufferOf(absl::MakeSpan(&last_seconds, 1)), ReduceOp::kMax));
-    return tools::IterationsInBudget(last_seconds, tools::kAutoSeconds,
+        BufferOf(absl::MakeSpan(&seconds, 1)), ReduceOp::kMax));
+    return tools::IterationsInBudget(seconds, tools::kAutoSeconds,
                                      tools::kAutoIterations);
   }
 

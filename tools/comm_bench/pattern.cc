@@ -61,6 +61,14 @@ std::int64_t Combine(ReduceOp op, std::int64_t a, std::int64_t b) {
       return std::min(a, b);
     case ReduceOp::kMax:
       return std::max(a, b);
+    case ReduceOp::kAnd:
+      return a & b;
+    case ReduceOp::kOr:
+      return a | b;
+    case ReduceOp::kXor:
+      return a ^ b;
+    case ReduceOp::kUser:
+      break;
   }
   return 0;
 }

@@ -30,8 +30,8 @@ class Pattern {
  public:
   static constexpr std::int64_t kPeriod = 4099;
 
-  // What ranks send where `op` reduces it. REQUIRES: the arguments are valid,
-  // and the world has no more than 64 ranks.
+  // What ranks send where `op` reduces it. REQUIRES: the reduction takes the
+  // type and is not kUser, and the world has no more than 64 ranks.
   Pattern(DType dtype, ReduceOp op, int world_size);
 
   // Writes `count` elements, the first of which is element `first` of `whose`,

@@ -2,27 +2,21 @@
 
 #include "shoal/tools/comm_bench/results.h"
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
-#include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
-#include "shoal/base/status_macros.h"
+#include "shoal/tools/comm_bench/results.pb.h"
 #include "shoal/tools/common/json_writer.h"
 
 namespace shoal::comm_bench {
 namespace {
 
-using google::protobuf::Struct;
-using google::protobuf::Value;
 using tools::JsonWriter;
 
 // Calls `use` for every half of every row.
@@ -102,70 +96,34 @@ void WriteSeries(const Series& series, JsonWriter* json) {
   json->EndObject();
 }
 
-// Reads a document member by member, and remembers what was not there.
-class Reader {
- public:
-  double Number(const Struct& object, const char* name) {
-    const Value* value = Find(object, name, Value::kNumberValue);
-    return value == nullptr ? 0 : value->number_value();
+std::optional<Timing> ReadTiming(bool is_there, const TimingMessage& message) {
+  if (!is_there) return std::nullopt;
+  Timing timing;
+  timing.iterations = message.iterations();
+  timing.seconds = message.median_seconds();
+  timing.algorithm_bandwidth = message.algorithm_bytes_per_second();
+  timing.bus_bandwidth = message.bus_bytes_per_second();
+  if (message.has_wrong_elements()) {
+    timing.wrong_elements = message.wrong_elements();
   }
-  std::int64_t Integer(const Struct& object, const char* name) {
-    const double number = Number(object, name);
-    if (std::abs(number) < 9e15) return static_cast<std::int64_t>(number);
-    Complain(name, "is no whole number");
-    return 0;
-  }
-  std::string String(const Struct& object, const char* name) {
-    const Value* value = Find(object, name, Value::kStringValue);
-    return value == nullptr ? "" : value->string_value();
-  }
-  // Calls `use` for every object in an array.
-  template <typename Use>
-  void Array(const Struct& object, const char* name, const Use& use) {
-    const Value* array = Find(object, name, Value::kListValue);
-    if (array == nullptr) return;
-    for (const Value& value : array->list_value().values()) {
-      if (value.kind_case() != Value::kStructValue) {
-        Complain(name, "has an element that is no object");
-        return;
-      }
-      use(value.struct_value());
-    }
-  }
-  std::optional<Timing> ReadTiming(const Struct& row, const char* name) {
-    const auto found = row.fields().find(name);
-    if (found == row.fields().end()) return std::nullopt;
-    const Struct& object = found->second.struct_value();
-    Timing timing;
-    timing.iterations = Integer(object, "iterations");
-    timing.seconds = Number(object, "median_seconds");
-    timing.algorithm_bandwidth = Number(object, "algorithm_bytes_per_second");
-    timing.bus_bandwidth = Number(object, "bus_bytes_per_second");
-    if (object.fields().contains("wrong_elements")) {
-      timing.wrong_elements = Integer(object, "wrong_elements");
-    }
-    return timing;
-  }
+  return timing;
+}
 
-  const absl::Status& status() const { return status_; }
-
- private:
-  const Value* Find(const Struct& object, const char* name,
-                    Value::KindCase kind) {
-    const auto found = object.fields().find(name);
-    if (found != object.fields().end() && found->second.kind_case() == kind) {
-      return &found->second;
-    }
-    Complain(name, "is missing or of another type");
-    return nullptr;
+Series ReadSeries(const SeriesMessage& message) {
+  Series series;
+  series.collective = message.collective();
+  series.dtype = message.type();
+  series.op = message.op();
+  series.root = message.root();
+  series.algorithm = message.algorithm();
+  for (const RowMessage& row : message.rows()) {
+    series.rows.push_back(
+        {row.bytes(), row.elements(),
+         ReadTiming(row.has_out_of_place(), row.out_of_place()),
+         ReadTiming(row.has_in_place(), row.in_place())});
   }
-  void Complain(absl::string_view name, absl::string_view what) {
-    status_.Update(
-        absl::InvalidArgumentError(absl::StrCat("\"", name, "\" ", what)));
-  }
-
-  absl::Status status_;
-};
+  return series;
+}
 
 }  // namespace
 
@@ -247,31 +205,18 @@ std::string ResultsJson(const Results& results, const absl::Status& error) {
 }
 
 absl::StatusOr<Results> ParseResults(const std::string& json) {
-  Struct document;
-  if (!google::protobuf::util::JsonStringToMessage(json, &document).ok()) {
-    return absl::InvalidArgumentError("this is no JSON document");
+  ResultsMessage message;
+  if (!google::protobuf::util::JsonStringToMessage(json, &message).ok()) {
+    return absl::InvalidArgumentError("it is no JSON document of that form");
   }
-  Reader reader;
+  if (message.world_size() < 1) {
+    return absl::InvalidArgumentError("there is no \"world_size\"");
+  }
   Results results;
-  results.world_size = static_cast<int>(reader.Integer(document, "world_size"));
-  reader.Array(document, "series", [&](const Struct& object) {
-    Series series;
-    series.collective = reader.String(object, "collective");
-    series.dtype = reader.String(object, "type");
-    series.op = reader.String(object, "op");
-    series.root = static_cast<int>(reader.Integer(object, "root"));
-    series.algorithm = reader.String(object, "algorithm");
-    reader.Array(object, "rows", [&](const Struct& row_object) {
-      Row row;
-      row.bytes = reader.Integer(row_object, "bytes");
-      row.count = reader.Integer(row_object, "elements");
-      row.out_of_place = reader.ReadTiming(row_object, "out_of_place");
-      row.in_place = reader.ReadTiming(row_object, "in_place");
-      series.rows.push_back(std::move(row));
-    });
-    results.series.push_back(std::move(series));
-  });
-  SHOAL_RETURN_IF_ERROR(reader.status());
+  results.world_size = message.world_size();
+  for (const SeriesMessage& series : message.series()) {
+    results.series.push_back(ReadSeries(series));
+  }
   return results;
 }
 

@@ -76,6 +76,7 @@ class Bench {
       for (const ReduceOp op : collective.has_op
                                    ? flags_.ops
                                    : std::vector<ReduceOp>{ReduceOp::kSum}) {
+        if (collective.has_op && !ReduceOpTakes(op, dtype)) continue;
         SHOAL_RETURN_IF_ERROR(RunSeries(collective, dtype, op));
       }
     }

@@ -34,13 +34,11 @@ T_975 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
 def paired_ratio(ours, theirs):
     """The ratio of paired times, and its 95 % interval.
 
-    By Student's t over the logarithms of the rounds' ratios: (geometric mean,
-    low, high). One round has no interval: (ratio, 0, infinity).
+    By Student's t over the logarithms of the rounds' ratios, of which there are
+    two or more: (geometric mean, low, high).
     """
     logs = [math.log(a / b) for a, b in zip(ours, theirs)]
     mean = statistics.fmean(logs)
-    if len(logs) < 2:
-        return math.exp(mean), 0.0, math.inf
     t = T_975[min(len(logs) - 2, len(T_975) - 1)]
     half = t * statistics.stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
@@ -250,9 +248,9 @@ def parse_arguments(arguments):
                         help="bytes, each as many times the one before")
     parser.add_argument("--json", help="a file for all figures")
     flags = parser.parse_args(arguments)
-    if min(flags.world) < 2 or flags.rounds < 1 or min(flags.sizes) < 4:
+    if min(flags.world) < 2 or flags.rounds < 2 or min(flags.sizes) < 4:
         parser.error("worlds have 2 ranks or more, sizes 4 bytes or more, and "
-                     "there is at least one round")
+                     "an interval takes 2 rounds or more")
     factors = {b / a for a, b in zip(flags.sizes, flags.sizes[1:])}
     if len(factors) > 1 or any(f < 2 or f % 1 for f in factors):
         parser.error("--sizes: each has to be the same whole number of times "

@@ -86,11 +86,11 @@ class SizeSweep {
     std::int64_t wrong = 0;
     for (const Variant& variant : variants) {
       Fill();
-      double last = 0;
-      for (int i = 0; i < kWarmups; ++i) last = TimedCall(variant);
+      std::vector<double> warmups;
+      for (int i = 0; i < kWarmups; ++i) warmups.push_back(TimedCall(variant));
       const std::int64_t iterations = tools::IterationsInBudget(
-          world_->Max(last), tools::kAutoSeconds / variants.size(),
-          tools::kAutoIterations);
+          world_->Max(tools::Median(std::move(warmups))),
+          tools::kAutoSeconds / variants.size(), tools::kAutoIterations);
       std::vector<double> seconds;
       for (std::int64_t i = 0; i < iterations; ++i) {
         seconds.push_back(TimedCall(variant));
