@@ -39,57 +39,65 @@ void Round(const float* from, std::int64_t count, char* to) {
 }
 
 template <typename T>
-void FoldWidened(ReduceOp op, Operands operands, std::int64_t begin,
-                 std::int64_t count, bool completes, int world_size,
-                 char* out) {
+void FoldWidened(const FoldOptions& options, Operands operands,
+                 std::int64_t begin, std::int64_t count, char* out) {
   float sum[kBlock];
   float operand[kBlock];
   Widen<T>(operands[0] + begin * sizeof(T), count, sum);
   for (const char* const next : operands.subspan(1)) {
     Widen<T>(next + begin * sizeof(T), count, operand);
-    Reduce(DType::kF32, op, sum, operand, sum, count);
+    Reduce(DType::kF32, options.op, sum, operand, sum, count);
   }
-  if (completes) FinishReduce(DType::kF32, op, sum, count, world_size);
+  if (options.completes) {
+    FinishReduce(DType::kF32, options.op, sum, count, options.world_size);
+  }
   Round<T>(sum, count, out + begin * sizeof(T));
 }
 
-void FoldAsTheyAre(DType dtype, ReduceOp op, Operands operands,
-                   std::int64_t begin, std::int64_t count, bool completes,
-                   int world_size, char* out) {
+void FoldAsTheyAre(const FoldOptions& options, Operands operands,
+                   std::int64_t begin, std::int64_t count, char* out) {
   constexpr std::size_t kLargestElement = 8;
-  char sum[kBlock * kLargestElement];
-  const std::size_t size = DTypeSize(dtype);
+  alignas(16) char sum[kBlock * kLargestElement];
+  const std::size_t size = DTypeSize(options.dtype);
   const std::size_t at = begin * size;
+  const auto combine = [&](const char* first, const char* second, char* to) {
+    if (options.op == ReduceOp::kUser) {
+      (*options.user_reduction)(first, second, to, count);
+    } else {
+      Reduce(options.dtype, options.op, first, second, to, count);
+    }
+  };
   const char* first = operands[0] + at;
   // The last step writes to its place, which may be an operand's.
   for (std::size_t i = 1; i + 1 < operands.size(); ++i) {
-    Reduce(dtype, op, first, operands[i] + at, sum, count);
+    combine(first, operands[i] + at, sum);
     first = sum;
   }
   if (operands.size() > 1) {
-    Reduce(dtype, op, first, operands.back() + at, out + at, count);
+    combine(first, operands.back() + at, out + at);
   } else if (out != operands[0]) {
     std::memcpy(out + at, first, count * size);
   }
-  if (completes) FinishReduce(dtype, op, out + at, count, world_size);
+  if (options.completes) {
+    FinishReduce(options.dtype, options.op, out + at, count,
+                 options.world_size);
+  }
 }
 
 }  // namespace
 
-void FoldReduce(DType dtype, ReduceOp op,
-                absl::Span<const char* const> operands, bool completes,
-                int world_size, char* out, std::int64_t count) {
+void FoldReduce(const FoldOptions& options,
+                absl::Span<const char* const> operands, char* out,
+                std::int64_t count) {
+  const bool as_they_are = options.op == ReduceOp::kUser;
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t block = std::min(kBlock, count - begin);
-    if (dtype == DType::kF16) {
-      FoldWidened<Float16>(op, operands, begin, block, completes, world_size,
-                           out);
-    } else if (dtype == DType::kBF16) {
-      FoldWidened<BFloat16>(op, operands, begin, block, completes, world_size,
-                            out);
+    if (options.dtype == DType::kF16 && !as_they_are) {
+      FoldWidened<Float16>(options, operands, begin, block, out);
+    } else if (options.dtype == DType::kBF16 && !as_they_are) {
+      FoldWidened<BFloat16>(options, operands, begin, block, out);
     } else {
-      FoldAsTheyAre(dtype, op, operands, begin, block, completes, world_size,
-                    out);
+      FoldAsTheyAre(options, operands, begin, block, out);
     }
   }
 }

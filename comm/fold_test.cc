@@ -11,6 +11,7 @@
 #include "shoal/comm/float16.h"
 #include "shoal/comm/reduce.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/user_reduction.h"
 
 namespace shoal::internal {
 namespace {
@@ -59,6 +60,7 @@ std::string Elements(DType dtype, std::int64_t count, int salt) {
 TEST(FoldTest, IsTheReductionsOneAfterAnother) {
   for (const DType dtype : kAllDTypes) {
     for (const ReduceOp op : kAllReduceOps) {
+      if (!ReduceOpTakes(op, dtype)) continue;
       // Where a division rounds, it matters that it does once.
       if (op == ReduceOp::kAverage && IsFloatingPoint(dtype)) continue;
       for (const std::int64_t count : {0, 1, 7, 1023, 1024, 1025, 3000}) {
@@ -79,8 +81,8 @@ TEST(FoldTest, IsTheReductionsOneAfterAnother) {
           }
           std::string elsewhere = Elements(dtype, count, 99);
           std::string& out = place < 0 ? elsewhere : memory[place];
-          FoldReduce(dtype, op, operands, /*completes=*/true, kOperands,
-                     out.data() + 1, count);
+          FoldReduce({dtype, op, nullptr, /*completes=*/true, kOperands},
+                     operands, out.data() + 1, count);
           EXPECT_EQ(out, expected) << dtype << " " << op << " " << count
                                    << " over operand " << place;
         }
@@ -99,11 +101,11 @@ void ExpectOneRounding() {
   std::vector<const char*> operands(1, reinterpret_cast<const char*>(&one));
   operands.resize(9, reinterpret_cast<const char*>(&small));
   T out(0.0F);
-  FoldReduce(DTypeOf<T>(), ReduceOp::kSum, operands, /*completes=*/false, 9,
-             reinterpret_cast<char*>(&out), 1);
+  FoldReduce({DTypeOf<T>(), ReduceOp::kSum, nullptr, /*completes=*/false, 9},
+             operands, reinterpret_cast<char*>(&out), 1);
   EXPECT_EQ(static_cast<float>(out), 1.0F + 8 * step);
-  FoldReduce(DTypeOf<T>(), ReduceOp::kAverage, operands, /*completes=*/true, 9,
-             reinterpret_cast<char*>(&out), 1);
+  FoldReduce({DTypeOf<T>(), ReduceOp::kAverage, nullptr, /*completes=*/true, 9},
+             operands, reinterpret_cast<char*>(&out), 1);
   EXPECT_EQ(static_cast<float>(out),
             static_cast<float>(T((1.0F + 8 * step) / 9.0F)));
 }
@@ -120,12 +122,34 @@ TEST(FoldTest, AveragesAreDividedOnce) {
     operands.push_back(reinterpret_cast<const char*>(&term));
   }
   double out = 0;
-  FoldReduce(DType::kF64, ReduceOp::kAverage, operands, /*completes=*/true, 3,
-             reinterpret_cast<char*>(&out), 1);
+  FoldReduce({DType::kF64, ReduceOp::kAverage, nullptr, /*completes=*/true, 3},
+             operands, reinterpret_cast<char*>(&out), 1);
   EXPECT_EQ(out, 7.0 / 3.0);
-  FoldReduce(DType::kF64, ReduceOp::kAverage, operands, /*completes=*/false, 3,
-             reinterpret_cast<char*>(&out), 1);
+  FoldReduce({DType::kF64, ReduceOp::kAverage, nullptr, /*completes=*/false, 3},
+             operands, reinterpret_cast<char*>(&out), 1);
   EXPECT_EQ(out, 7.0);
+}
+
+TEST(FoldTest, TheUsersFunctionIsCalledInOrder) {
+  // Not commutative.
+  const UserReduction twice_first = [](const void* first, const void* second,
+                                       void* out, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      static_cast<std::int64_t*>(out)[i] =
+          2 * static_cast<const std::int64_t*>(first)[i] +
+          static_cast<const std::int64_t*>(second)[i];
+    }
+  };
+  const std::int64_t terms[3] = {1, 10, 100};
+  std::vector<const char*> operands;
+  for (const std::int64_t& term : terms) {
+    operands.push_back(reinterpret_cast<const char*>(&term));
+  }
+  std::int64_t out = 0;
+  FoldReduce(
+      {DType::kI64, ReduceOp::kUser, &twice_first, /*completes=*/true, 3},
+      operands, reinterpret_cast<char*>(&out), 1);
+  EXPECT_EQ(out, 2 * (2 * 1 + 10) + 100);
 }
 
 }  // namespace

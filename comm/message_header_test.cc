@@ -145,7 +145,7 @@ TEST(MessageHeaderTest, RefusesWhatIsDamaged) {
       {5, 0, "message kind is 0"}, {5, 7, "message kind is 7"},
       {6, 0, "call kind is 0"},    {6, 14, "call kind is 14"},
       {7, 8, "element type is 8"}, {7, 255, "element type is 255"},
-      {8, 5, "reduction is 5"},    {9, 12, "algorithm is 12"},
+      {8, 9, "reduction is 9"},    {9, 12, "algorithm is 12"},
       {10, 1, "reserved part 1"},  {11, 0x80, "reserved part 1"},
       {15, 0x80, "root is -"},     {23, 0x80, "count is -"},
       {23, 0x41, "count is 4"},    {39, 0x41, "offset is 4"},

@@ -156,9 +156,13 @@ void Operation::Fold(int index, std::int64_t count) {
   for (const BufferRange& operand : step.operands) {
     operands_.push_back(At(operand) + begin);
   }
-  const CallSignature& signature = schedule_->signature;
-  FoldReduce(signature.dtype, signature.op, operands_, step.completes,
-             schedule_->world_size, Target(index) + begin, count);
+  FoldOptions options;
+  options.dtype = schedule_->signature.dtype;
+  options.op = schedule_->signature.op;
+  options.user_reduction = user_reduction_;
+  options.completes = step.completes;
+  options.world_size = schedule_->world_size;
+  FoldReduce(options, operands_, Target(index) + begin, count);
   cursors_[index].processed += count;
 }
 
