@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
@@ -16,6 +17,7 @@
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
+#include "shoal/comm/pending_operation.h"
 #include "shoal/comm/reduce_op.h"
 #include "shoal/comm/user_reduction.h"
 
@@ -36,6 +38,8 @@ class RecordingCommunicator : public Communicator {
   absl::Status status() const override { return absl::OkStatus(); }
 
   const std::vector<Call>& calls() const { return calls_; }
+  const std::vector<Call>& started() const { return started_; }
+  const std::vector<std::pair<int, int>>& splits() const { return splits_; }
   const absl::Status& reason() const { return reason_; }
 
  private:
@@ -44,9 +48,21 @@ class RecordingCommunicator : public Communicator {
     calls_.assign(calls.begin(), calls.end());
     return absl::OkStatus();
   }
+  absl::StatusOr<PendingOperation> Start(
+      absl::Span<const Call> calls, const CallOptions& /*options*/) override {
+    started_.assign(calls.begin(), calls.end());
+    return PendingOperation(absl::OkStatus());
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(
+      int color, int key, const CallOptions& /*options*/) override {
+    splits_.emplace_back(color, key);
+    return nullptr;
+  }
   void DoAbort(const absl::Status& reason) override { reason_ = reason; }
 
   std::vector<Call> calls_;
+  std::vector<Call> started_;
+  std::vector<std::pair<int, int>> splits_;
   absl::Status reason_;
 };
 
