@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,7 +17,9 @@
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
 #include "shoal/comm/algorithm.h"
+#include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/call_options.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/pending_operation.h"
 #include "shoal/comm/reduce_op.h"
@@ -360,6 +364,66 @@ TEST_F(CommunicatorTest, AbortWithoutAReasonIsCancelled) {
   EXPECT_THAT(comm_.reason(), StatusIs(absl::StatusCode::kDataLoss, "why"));
   comm_.Abort(absl::OkStatus());
   EXPECT_EQ(comm_.reason().code(), absl::StatusCode::kCancelled);
+}
+
+// What is started is the same call as what blocks, and is not executed.
+TEST_F(CommunicatorTest, StartedFormsMakeTheSameCalls) {
+  const Buffer two = Of(small_);
+  const Buffer six = Of(large_);
+  const Buffer six_too = Of(other_);
+  const std::vector<std::int64_t> counts = {2, 2, 2};
+  const auto expect_same = [this](const absl::Status& blocking,
+                                  absl::StatusOr<PendingOperation> started) {
+    SHOAL_EXPECT_OK(blocking);
+    SHOAL_ASSERT_OK(started);
+    SHOAL_EXPECT_OK(started->Wait());
+    ASSERT_EQ(comm_.started().size(), comm_.calls().size());
+    for (std::size_t i = 0; i < comm_.calls().size(); ++i) {
+      EXPECT_EQ(comm_.started()[i].ToString(), comm_.calls()[i].ToString());
+      EXPECT_EQ(comm_.started()[i].input, comm_.calls()[i].input);
+      EXPECT_EQ(comm_.started()[i].output, comm_.calls()[i].output);
+    }
+  };
+  const ReduceOp op = ReduceOp::kMax;
+  expect_same(comm_.AllReduce(six, six_too, op),
+              comm_.StartAllReduce(six, six_too, op));
+  expect_same(comm_.AllReduce(six, op), comm_.StartAllReduce(six, op));
+  expect_same(comm_.ReduceScatter(six, two, op),
+              comm_.StartReduceScatter(six, two, op));
+  expect_same(comm_.AllGather(two, six), comm_.StartAllGather(two, six));
+  expect_same(comm_.AllGatherV(two, six, counts),
+              comm_.StartAllGatherV(two, six, counts));
+  expect_same(comm_.Reduce(six, six_too, op, 1),
+              comm_.StartReduce(six, six_too, op, 1));
+  expect_same(comm_.Reduce(six, op, 2), comm_.StartReduce(six, op, 2));
+  expect_same(comm_.Gather(two, six, 1), comm_.StartGather(two, six, 1));
+  expect_same(comm_.Scatter(six, two, 1), comm_.StartScatter(six, two, 1));
+  expect_same(comm_.AllToAll(six, six_too), comm_.StartAllToAll(six, six_too));
+  expect_same(comm_.AllToAllV(six, counts, six_too, counts),
+              comm_.StartAllToAllV(six, counts, six_too, counts));
+  expect_same(comm_.Broadcast(six, 2), comm_.StartBroadcast(six, 2));
+  expect_same(comm_.Barrier(), comm_.StartBarrier());
+  expect_same(comm_.Send(six, 2, 7), comm_.StartSend(six, 2, 7));
+  expect_same(comm_.Recv(six, 2, 7), comm_.StartRecv(six, 2, 7));
+  expect_same(comm_.SendRecv(six, 2, six_too, 0, 7),
+              comm_.StartSendRecv(six, 2, six_too, 0, 7));
+  expect_same(comm_.AllReduceCoalesced({&six, 1}, op),
+              comm_.StartAllReduceCoalesced({&six, 1}, op));
+  large_[3] = 5;
+  other_[3] = 4;
+  SHOAL_EXPECT_OK(comm_.StartSendRecv(six, 1, six_too, 1));
+  EXPECT_EQ(other_[3], 5);
+  EXPECT_THAT(comm_.StartSend(six, 3),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(CommunicatorTest, SplitPassesColorAndKeyOn) {
+  SHOAL_EXPECT_OK(comm_.Split(-1, 5));
+  CallOptions options;
+  options.algorithm = Algorithm::kRing;
+  EXPECT_THAT(comm_.Split(1, 5, options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ring")));
+  EXPECT_EQ(comm_.splits(), (std::vector<std::pair<int, int>>{{-1, 5}}));
 }
 
 }  // namespace

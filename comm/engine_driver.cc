@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "shoal/base/mutex.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/call.h"
@@ -59,11 +60,17 @@ std::vector<Link*> Pointers(const std::vector<std::unique_ptr<Link>>& links) {
   return pointers;
 }
 
+// More ranks than these are not worth naming in every message.
+constexpr std::size_t kNamedRanks = 16;
+
 std::string NameOf(const EngineDriverOptions& options) {
   if (options.id == kWorldId) return "";
-  return absl::StrCat(" in communicator ", options.id >> 32, "/",
-                      options.id & 0xffffffff, " (ranks ",
-                      absl::StrJoin(options.job_ranks, ", "), " of the world)");
+  const absl::Span<const int> ranks = options.job_ranks;
+  const absl::Span<const int> named = ranks.subspan(0, kNamedRanks);
+  return absl::StrCat(
+      " in communicator ", options.id >> 32, "/", options.id & 0xffffffff,
+      " (ranks ", absl::StrJoin(named, ", "),
+      named.size() < ranks.size() ? ", ..." : "", " of the world)");
 }
 
 }  // namespace

@@ -38,21 +38,6 @@ namespace {
 // How often a rank that waits for others looks whether the job has failed.
 constexpr absl::Duration kFailureInterval = absl::Milliseconds(20);
 
-// `awaited` are ranks of the group.
-OperationReport LinkingReport(const Group& group, const std::string& operation,
-                              const std::vector<int>& awaited) {
-  OperationReport report;
-  report.communicator = group.id;
-  report.members = group.job_ranks;
-  report.in_operation = true;
-  report.collective = false;
-  report.operation = operation;
-  for (const int peer : awaited) {
-    report.awaiting.push_back(group.job_ranks[peer]);
-  }
-  return report;
-}
-
 }  // namespace
 
 absl::StatusOr<EngineDriverOptions> TcpGroupFactory::MakeWorld(
@@ -75,66 +60,91 @@ absl::StatusOr<EngineDriverOptions> TcpGroupFactory::MakeWorld(
 absl::StatusOr<EngineDriverOptions> TcpGroupFactory::Make(
     const Group& group, const std::string& operation, absl::Duration timeout,
     absl::Time deadline) {
-  TcpJob& job = *options_.job;
   const int size = static_cast<int>(group.job_ranks.size());
-  std::vector<std::unique_ptr<Link>> links(size);
   std::set<int> higher;
   std::set<int> others;
   for (int peer = 0; peer < size; ++peer) {
     if (peer > group.rank) higher.insert(group.job_ranks[peer]);
     if (peer != group.rank) others.insert(group.job_ranks[peer]);
   }
-  const auto without_descriptors = [&](const absl::Status& error) {
-    job.Fail(options_.self.rank, error);
-    return job.status();
-  };
   absl::StatusOr<std::shared_ptr<Waker>> waker = Waker::Create();
-  if (!waker.ok()) return without_descriptors(waker.status());
+  if (!waker.ok()) return FailHere(waker.status());
   const auto inbox = std::make_shared<LinkInbox>(higher, others, *waker);
-  job.OpenInbox(group.id, inbox);
-  absl::Cleanup close_inbox = [&] { job.CloseInbox(group.id); };
-
+  options_.job->OpenInbox(group.id, inbox);
+  absl::Cleanup close_inbox = [&] { options_.job->CloseInbox(group.id); };
+  const Task task = {group, operation, timeout, deadline};
+  std::vector<std::unique_ptr<Link>> links(size);
   // Nobody waits before it has connected to all lower ranks.
-  for (int peer = 0; peer < group.rank; ++peer) {
-    absl::StatusOr<GuardedDescriptor> socket = Dial(group, peer, deadline);
+  SHOAL_RETURN_IF_ERROR(DialLower(task, &links));
+  SHOAL_RETURN_IF_ERROR(AwaitHigher(task, inbox.get(), waker->get(), &links));
+  std::move(close_inbox).Cancel();
+  return Assemble(group, std::move(links), inbox, *std::move(waker));
+}
+
+absl::Status TcpGroupFactory::DialLower(
+    const Task& task, std::vector<std::unique_ptr<Link>>* links) const {
+  TcpJob& job = *options_.job;
+  for (int peer = 0; peer < task.group.rank; ++peer) {
+    absl::StatusOr<GuardedDescriptor> socket =
+        Dial(task.group, peer, task.deadline);
     if (absl::IsDeadlineExceeded(socket.status())) {
-      return job.FailAfterTimeout(LinkingReport(group, operation, {peer}),
-                                  timeout);
+      return FailLate(task, {peer});
     }
     if (!socket.ok()) {
       return job.FailAfterLostLink(
-          group.job_ranks[peer],
-          absl::StrCat(operation, " (", socket.status().message(), ")"));
+          task.group.job_ranks[peer],
+          absl::StrCat(task.operation, " (", socket.status().message(), ")"));
     }
     absl::StatusOr<std::unique_ptr<Link>> link =
         options_.links.Make(*std::move(socket));
-    if (!link.ok()) return without_descriptors(link.status());
-    links[peer] = *std::move(link);
+    if (!link.ok()) return FailHere(link.status());
+    (*links)[peer] = *std::move(link);
   }
+  return absl::OkStatus();
+}
+
+absl::Status TcpGroupFactory::AwaitHigher(
+    const Task& task, LinkInbox* inbox, Waker* waker,
+    std::vector<std::unique_ptr<Link>>* links) const {
+  const std::vector<int>& job_ranks = task.group.job_ranks;
   while (true) {
     for (auto& [job_rank, socket] : inbox->Take(LinkPurpose::kCollective)) {
       const auto peer =
-          std::find(group.job_ranks.begin(), group.job_ranks.end(), job_rank) -
-          group.job_ranks.begin();
+          std::find(job_ranks.begin(), job_ranks.end(), job_rank) -
+          job_ranks.begin();
       absl::StatusOr<std::unique_ptr<Link>> link =
           options_.links.Make(std::move(socket));
-      if (!link.ok()) return without_descriptors(link.status());
-      links[peer] = *std::move(link);
+      if (!link.ok()) return FailHere(link.status());
+      (*links)[peer] = *std::move(link);
     }
     std::vector<int> missing;
-    for (int peer = group.rank + 1; peer < size; ++peer) {
-      if (links[peer] == nullptr) missing.push_back(peer);
+    for (std::size_t peer = task.group.rank + 1; peer < links->size(); ++peer) {
+      if ((*links)[peer] == nullptr) missing.push_back(static_cast<int>(peer));
     }
-    if (missing.empty()) break;
-    if (job.failed()) return job.status();
-    if (MonotonicNow() >= deadline) {
-      return job.FailAfterTimeout(LinkingReport(group, operation, missing),
-                                  timeout);
-    }
-    AwaitLink(*inbox, waker->get(), deadline);
+    if (missing.empty()) return absl::OkStatus();
+    if (options_.job->failed()) return options_.job->status();
+    if (MonotonicNow() >= task.deadline) return FailLate(task, missing);
+    AwaitLink(*inbox, waker, task.deadline);
   }
-  std::move(close_inbox).Cancel();
-  return Assemble(group, std::move(links), inbox, *std::move(waker));
+}
+
+absl::Status TcpGroupFactory::FailHere(const absl::Status& error) const {
+  options_.job->Fail(options_.self.rank, error);
+  return options_.job->status();
+}
+
+absl::Status TcpGroupFactory::FailLate(const Task& task,
+                                       const std::vector<int>& awaited) const {
+  OperationReport report;
+  report.communicator = task.group.id;
+  report.members = task.group.job_ranks;
+  report.in_operation = true;
+  report.collective = false;
+  report.operation = task.operation;
+  for (const int peer : awaited) {
+    report.awaiting.push_back(task.group.job_ranks[peer]);
+  }
+  return options_.job->FailAfterTimeout(report, task.timeout);
 }
 
 EngineDriverOptions TcpGroupFactory::Assemble(

@@ -67,6 +67,23 @@ class TcpGroupFactory final : public GroupFactory {
                                            absl::Time deadline) override;
 
  private:
+  // A group that is being made.
+  struct Task {
+    const Group& group;
+    const std::string& operation;
+    absl::Duration timeout;
+    absl::Time deadline;
+  };
+
+  // These two open the links by rank of the group; an error is the job's.
+  absl::Status DialLower(const Task& task,
+                         std::vector<std::unique_ptr<Link>>* links) const;
+  absl::Status AwaitHigher(const Task& task, LinkInbox* inbox, Waker* waker,
+                           std::vector<std::unique_ptr<Link>>* links) const;
+  // Fail the job, and return its error. `awaited` are ranks of the group.
+  absl::Status FailHere(const absl::Status& error) const;
+  absl::Status FailLate(const Task& task,
+                        const std::vector<int>& awaited) const;
   EngineDriverOptions Assemble(const Group& group,
                                std::vector<std::unique_ptr<Link>> links,
                                std::shared_ptr<LinkInbox> inbox,
