@@ -8,19 +8,22 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <new>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/comm/algorithm.h"
 #include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/call_builder.h"
 #include "shoal/comm/call_options.h"
 #include "shoal/comm/dtype.h"
+#include "shoal/comm/packed_buffers.h"
+#include "shoal/comm/pending_operation.h"
 #include "shoal/comm/reduce_op.h"
 
 namespace shoal {
@@ -102,33 +105,12 @@ absl::Status Communicator::AllReduceCoalesced(absl::Span<const Buffer> buffers,
   SHOAL_ASSIGN_OR_RETURN(Call call,
                          Make().AllReduceCoalesced(buffers, op, options));
   if (buffers.size() == 1) return Run(call, options);
-  const std::size_t bytes = static_cast<std::size_t>(call.signature.count) *
-                            DTypeSize(call.signature.dtype);
-  const std::unique_ptr<char[]> packed(new (std::nothrow) char[bytes]);
-  if (packed == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("AllReduceCoalesced: no memory for a copy of ", bytes,
-                     " bytes; reduce fewer buffers at a time"));
-  }
-  // Calls `move` with each buffer and its copy.
-  const auto for_each = [&](const auto& move) {
-    char* copy = packed.get();
-    for (const Buffer& buffer : buffers) {
-      const std::size_t size =
-          static_cast<std::size_t>(buffer.count) * DTypeSize(buffer.dtype);
-      if (size > 0) move(buffer.data, copy, size);
-      copy += size;
-    }
-  };
-  for_each([](const void* data, char* copy, std::size_t size) {
-    std::memcpy(copy, data, size);
-  });
-  call.input = packed.get();
-  call.output = packed.get();
+  SHOAL_ASSIGN_OR_RETURN(internal::PackedBuffers packed,
+                         internal::PackedBuffers::Pack(buffers));
+  call.input = packed.data();
+  call.output = packed.data();
   SHOAL_RETURN_IF_ERROR(Run(call, options));
-  for_each([](void* data, const char* copy, std::size_t size) {
-    std::memcpy(data, copy, size);
-  });
+  packed.Unpack();
   return absl::OkStatus();
 }
 
@@ -186,6 +168,132 @@ absl::Status Communicator::SendRecv(ConstBuffer send, int to, Buffer recv,
                 static_cast<std::size_t>(send.count) * DTypeSize(send.dtype));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<PendingOperation> Communicator::RunBeside(
+    const absl::StatusOr<Call>& call, const CallOptions& options) {
+  SHOAL_RETURN_IF_ERROR(call.status());
+  return Start(absl::MakeConstSpan(&*call, 1), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartAllReduce(
+    ConstBuffer input, Buffer output, ReduceOp op, const CallOptions& options) {
+  return RunBeside(Make().AllReduce(input, output, op, options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartAllReduce(
+    Buffer buffer, ReduceOp op, const CallOptions& options) {
+  return StartAllReduce(buffer, buffer, op, options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartAllReduceCoalesced(
+    absl::Span<const Buffer> buffers, ReduceOp op, const CallOptions& options) {
+  SHOAL_ASSIGN_OR_RETURN(Call call,
+                         Make().AllReduceCoalesced(buffers, op, options));
+  if (buffers.size() == 1) return RunBeside(call, options);
+  SHOAL_ASSIGN_OR_RETURN(internal::PackedBuffers packed,
+                         internal::PackedBuffers::Pack(buffers));
+  call.input = packed.data();
+  call.output = packed.data();
+  SHOAL_ASSIGN_OR_RETURN(PendingOperation sum, RunBeside(call, options));
+  return PendingOperation(std::make_unique<internal::UnpackingOperation>(
+      std::move(packed), std::move(sum)));
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartReduceScatter(
+    ConstBuffer input, Buffer output, ReduceOp op, const CallOptions& options) {
+  return RunBeside(Make().ReduceScatter(input, output, op, options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartAllGather(
+    ConstBuffer input, Buffer output, const CallOptions& options) {
+  return RunBeside(Make().AllGather(input, output, options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartAllGatherV(
+    ConstBuffer input, Buffer output, absl::Span<const std::int64_t> counts,
+    const CallOptions& options) {
+  return RunBeside(Make().AllGatherV(input, output, counts, options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartReduce(
+    ConstBuffer input, Buffer output, ReduceOp op, int root,
+    const CallOptions& options) {
+  return RunBeside(Make().Reduce(input, output, op, root, options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartReduce(
+    Buffer buffer, ReduceOp op, int root, const CallOptions& options) {
+  return StartReduce(buffer, buffer, op, root, options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartGather(
+    ConstBuffer input, Buffer output, int root, const CallOptions& options) {
+  return RunBeside(Make().Gather(input, output, root, options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartScatter(
+    ConstBuffer input, Buffer output, int root, const CallOptions& options) {
+  return RunBeside(Make().Scatter(input, output, root, options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartAllToAll(
+    ConstBuffer input, Buffer output, const CallOptions& options) {
+  return RunBeside(Make().AllToAll(input, output, options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartAllToAllV(
+    ConstBuffer input, absl::Span<const std::int64_t> send_counts,
+    Buffer output, absl::Span<const std::int64_t> recv_counts,
+    const CallOptions& options) {
+  return RunBeside(
+      Make().AllToAllV(input, send_counts, output, recv_counts, options),
+      options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartBroadcast(
+    Buffer buffer, int root, const CallOptions& options) {
+  return RunBeside(Make().Broadcast(buffer, root, options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartBarrier(
+    const CallOptions& options) {
+  return RunBeside(Make().Barrier(options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartSend(
+    ConstBuffer buffer, int to, int tag, const CallOptions& options) {
+  return RunBeside(Make().Send(buffer, to, tag, options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartRecv(
+    Buffer buffer, int from, int tag, const CallOptions& options) {
+  return RunBeside(Make().Recv(buffer, from, tag, options), options);
+}
+
+absl::StatusOr<PendingOperation> Communicator::StartSendRecv(
+    ConstBuffer send, int to, Buffer recv, int from, int tag,
+    const CallOptions& options) {
+  if (to == rank() && from == rank()) {
+    // A copy, which does not wait.
+    SHOAL_RETURN_IF_ERROR(SendRecv(send, to, recv, from, tag, options));
+    return PendingOperation(absl::OkStatus());
+  }
+  SHOAL_ASSIGN_OR_RETURN(const auto calls,
+                         Make().SendRecv(send, to, recv, from, tag, options));
+  return Start(calls, options);
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(
+    int color, int key, const CallOptions& options) {
+  // The rules of the options are those of a call without arguments.
+  SHOAL_RETURN_IF_ERROR(Make().Barrier(options).status());
+  if (options.algorithm != Algorithm::kAuto) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Split: has no choice of algorithms, but ",
+                     AlgorithmName(options.algorithm), " is asked for"));
+  }
+  return DoSplit(color, key, options);
 }
 
 void Communicator::Abort(const absl::Status& reason) {

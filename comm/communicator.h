@@ -4,12 +4,16 @@
 //
 // A `Communicator` is one rank's end of a group of `world_size()` ranks. Every
 // rank of the group makes the same collective calls in the same order; `Send`
-// and `Recv` are matched by their tag and involve two ranks only. All calls
-// here block until this rank's part is done: its output is complete, and its
-// input may be overwritten.
+// and `Recv` are matched by their tag and involve two ranks only. An operation
+// is done when this rank's part is: its output is complete, and its input may
+// be overwritten. The plain methods block until then; each has a `Start...`
+// that returns at once with a handle (pending_operation.h), so that several
+// operations may be under way. Their order is that in which they were called or
+// started.
 //
 // Buffers. Raw memory with a count of elements and a type; any alignment will
-// do. The memory is the caller's and has to stay valid during the call. Input
+// do. The memory is the caller's and has to stay valid during the operation;
+// until it is done nobody else may write to it, nor read its output. Input
 // and output may be the same memory (in place, in the form that each method
 // states); any other overlap is refused.
 //
@@ -30,15 +34,19 @@
 //                        or two threads are in calls at the same time
 //   whatever was given   to `Abort` by any rank
 //
-// Threads. One thread at a time may be in a call of a communicator; `Abort` may
-// be called from any thread at any time. Different communicators are
-// independent of one another. Destroying a communicator while a call is in it
-// is a bug of the caller.
+// Threads. One thread at a time may be in a call of a communicator, blocking or
+// `Start...`; handles may be waited for, and `Abort` may be called, from any
+// thread at any time. Different communicators are independent of one another.
+// Destroying a communicator while a call is in it is a bug of the caller.
+//
+// Destroying a communicator with started operations under way aborts its job
+// (`CANCELLED`); the handles stay valid and have that error.
 
 #ifndef SHOAL_COMM_COMMUNICATOR_H_
 #define SHOAL_COMM_COMMUNICATOR_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -48,6 +56,7 @@
 #include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/call_options.h"
+#include "shoal/comm/pending_operation.h"
 #include "shoal/comm/reduce_op.h"
 
 namespace shoal {
@@ -176,6 +185,77 @@ class Communicator {
   absl::Status SendRecv(ConstBuffer send, int to, Buffer recv, int from,
                         int tag = 0, const CallOptions& options = {});
 
+  // The same, started. The arguments are checked at once, and the first sends
+  // are made; nothing waits. After an error of the job its first error is
+  // returned in place of a handle. What lists of counts and of buffers lie in
+  // is not needed any more afterwards. BroadcastString has no such form: nobody
+  // but the root knows the length before it has come.
+  absl::StatusOr<PendingOperation> StartAllReduce(
+      ConstBuffer input, Buffer output, ReduceOp op,
+      const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartAllReduce(
+      Buffer buffer, ReduceOp op, const CallOptions& options = {});
+  // The result is in `buffers` once `Wait` has returned, or `Test` has returned
+  // true, or the handle is destroyed.
+  absl::StatusOr<PendingOperation> StartAllReduceCoalesced(
+      absl::Span<const Buffer> buffers, ReduceOp op,
+      const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartReduceScatter(
+      ConstBuffer input, Buffer output, ReduceOp op,
+      const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartAllGather(
+      ConstBuffer input, Buffer output, const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartAllGatherV(
+      ConstBuffer input, Buffer output, absl::Span<const std::int64_t> counts,
+      const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartReduce(ConstBuffer input, Buffer output,
+                                               ReduceOp op, int root,
+                                               const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartReduce(Buffer buffer, ReduceOp op,
+                                               int root,
+                                               const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartGather(ConstBuffer input, Buffer output,
+                                               int root,
+                                               const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartScatter(
+      ConstBuffer input, Buffer output, int root,
+      const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartAllToAll(
+      ConstBuffer input, Buffer output, const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartAllToAllV(
+      ConstBuffer input, absl::Span<const std::int64_t> send_counts,
+      Buffer output, absl::Span<const std::int64_t> recv_counts,
+      const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartBroadcast(
+      Buffer buffer, int root, const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartBarrier(
+      const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartSend(ConstBuffer buffer, int to,
+                                             int tag = 0,
+                                             const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartRecv(Buffer buffer, int from,
+                                             int tag = 0,
+                                             const CallOptions& options = {});
+  absl::StatusOr<PendingOperation> StartSendRecv(
+      ConstBuffer send, int to, Buffer recv, int from, int tag = 0,
+      const CallOptions& options = {});
+
+  // Splits the ranks into groups, one for each color, and returns this rank's
+  // end of its group's new communicator: the ranks of its color, in the order
+  // of their keys, and where these are equal of their ranks. With a negative
+  // color the rank is in no group, and gets null.
+  //
+  // Collective: every rank calls it, at the same place in its order of
+  // collectives (it begins with an all-gather). It opens connections between
+  // all ranks of a group, and all of it has to end within the time-out.
+  //
+  // A group's communicator is used, and destroyed, independently of this one:
+  // it shares no connection with it, and may be used from another thread and
+  // outlive it. It shares the fate of the job: the death of any rank of the
+  // world fails it.
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(
+      int color, int key, const CallOptions& options = {});
+
   // Closes the communicators of the job on all ranks with `reason`, which must
   // not be OK; operations in progress and all later ones return it. The first
   // error of a job wins, also over a later Abort. Thread-safe.
@@ -188,11 +268,18 @@ class Communicator {
   internal::CallBuilder Make() const;
   absl::Status Run(const absl::StatusOr<Call>& call,
                    const CallOptions& options);
+  absl::StatusOr<PendingOperation> RunBeside(const absl::StatusOr<Call>& call,
+                                             const CallOptions& options);
 
   // The arguments have been checked. `calls` has one element, or two (a Send
   // and a Recv) that proceed side by side.
   virtual absl::Status Execute(absl::Span<const Call> calls,
                                const CallOptions& options) = 0;
+  // The same, without waiting.
+  virtual absl::StatusOr<PendingOperation> Start(
+      absl::Span<const Call> calls, const CallOptions& options) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(
+      int color, int key, const CallOptions& options) = 0;
   virtual void DoAbort(const absl::Status& reason) = 0;
 };
 

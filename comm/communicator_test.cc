@@ -4,18 +4,24 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
 #include "shoal/comm/algorithm.h"
+#include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/call_options.h"
 #include "shoal/comm/dtype.h"
+#include "shoal/comm/pending_operation.h"
 #include "shoal/comm/reduce_op.h"
 #include "shoal/comm/user_reduction.h"
 
@@ -36,6 +42,8 @@ class RecordingCommunicator : public Communicator {
   absl::Status status() const override { return absl::OkStatus(); }
 
   const std::vector<Call>& calls() const { return calls_; }
+  const std::vector<Call>& started() const { return started_; }
+  const std::vector<std::pair<int, int>>& splits() const { return splits_; }
   const absl::Status& reason() const { return reason_; }
 
  private:
@@ -44,9 +52,21 @@ class RecordingCommunicator : public Communicator {
     calls_.assign(calls.begin(), calls.end());
     return absl::OkStatus();
   }
+  absl::StatusOr<PendingOperation> Start(
+      absl::Span<const Call> calls, const CallOptions& /*options*/) override {
+    started_.assign(calls.begin(), calls.end());
+    return PendingOperation(absl::OkStatus());
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(
+      int color, int key, const CallOptions& /*options*/) override {
+    splits_.emplace_back(color, key);
+    return nullptr;
+  }
   void DoAbort(const absl::Status& reason) override { reason_ = reason; }
 
   std::vector<Call> calls_;
+  std::vector<Call> started_;
+  std::vector<std::pair<int, int>> splits_;
   absl::Status reason_;
 };
 
@@ -344,6 +364,66 @@ TEST_F(CommunicatorTest, AbortWithoutAReasonIsCancelled) {
   EXPECT_THAT(comm_.reason(), StatusIs(absl::StatusCode::kDataLoss, "why"));
   comm_.Abort(absl::OkStatus());
   EXPECT_EQ(comm_.reason().code(), absl::StatusCode::kCancelled);
+}
+
+// What is started is the same call as what blocks, and is not executed.
+TEST_F(CommunicatorTest, StartedFormsMakeTheSameCalls) {
+  const Buffer two = Of(small_);
+  const Buffer six = Of(large_);
+  const Buffer six_too = Of(other_);
+  const std::vector<std::int64_t> counts = {2, 2, 2};
+  const auto expect_same = [this](const absl::Status& blocking,
+                                  absl::StatusOr<PendingOperation> started) {
+    SHOAL_EXPECT_OK(blocking);
+    SHOAL_ASSERT_OK(started);
+    SHOAL_EXPECT_OK(started->Wait());
+    ASSERT_EQ(comm_.started().size(), comm_.calls().size());
+    for (std::size_t i = 0; i < comm_.calls().size(); ++i) {
+      EXPECT_EQ(comm_.started()[i].ToString(), comm_.calls()[i].ToString());
+      EXPECT_EQ(comm_.started()[i].input, comm_.calls()[i].input);
+      EXPECT_EQ(comm_.started()[i].output, comm_.calls()[i].output);
+    }
+  };
+  const ReduceOp op = ReduceOp::kMax;
+  expect_same(comm_.AllReduce(six, six_too, op),
+              comm_.StartAllReduce(six, six_too, op));
+  expect_same(comm_.AllReduce(six, op), comm_.StartAllReduce(six, op));
+  expect_same(comm_.ReduceScatter(six, two, op),
+              comm_.StartReduceScatter(six, two, op));
+  expect_same(comm_.AllGather(two, six), comm_.StartAllGather(two, six));
+  expect_same(comm_.AllGatherV(two, six, counts),
+              comm_.StartAllGatherV(two, six, counts));
+  expect_same(comm_.Reduce(six, six_too, op, 1),
+              comm_.StartReduce(six, six_too, op, 1));
+  expect_same(comm_.Reduce(six, op, 2), comm_.StartReduce(six, op, 2));
+  expect_same(comm_.Gather(two, six, 1), comm_.StartGather(two, six, 1));
+  expect_same(comm_.Scatter(six, two, 1), comm_.StartScatter(six, two, 1));
+  expect_same(comm_.AllToAll(six, six_too), comm_.StartAllToAll(six, six_too));
+  expect_same(comm_.AllToAllV(six, counts, six_too, counts),
+              comm_.StartAllToAllV(six, counts, six_too, counts));
+  expect_same(comm_.Broadcast(six, 2), comm_.StartBroadcast(six, 2));
+  expect_same(comm_.Barrier(), comm_.StartBarrier());
+  expect_same(comm_.Send(six, 2, 7), comm_.StartSend(six, 2, 7));
+  expect_same(comm_.Recv(six, 2, 7), comm_.StartRecv(six, 2, 7));
+  expect_same(comm_.SendRecv(six, 2, six_too, 0, 7),
+              comm_.StartSendRecv(six, 2, six_too, 0, 7));
+  expect_same(comm_.AllReduceCoalesced({&six, 1}, op),
+              comm_.StartAllReduceCoalesced({&six, 1}, op));
+  large_[3] = 5;
+  other_[3] = 4;
+  SHOAL_EXPECT_OK(comm_.StartSendRecv(six, 1, six_too, 1));
+  EXPECT_EQ(other_[3], 5);
+  EXPECT_THAT(comm_.StartSend(six, 3),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(CommunicatorTest, SplitPassesColorAndKeyOn) {
+  SHOAL_EXPECT_OK(comm_.Split(-1, 5));
+  CallOptions options;
+  options.algorithm = Algorithm::kRing;
+  EXPECT_THAT(comm_.Split(1, 5, options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ring")));
+  EXPECT_EQ(comm_.splits(), (std::vector<std::pair<int, int>>{{-1, 5}}));
 }
 
 }  // namespace

@@ -55,9 +55,10 @@ std::string Doing(const OperationReport& report) {
 
 }  // namespace
 
-ControlPlane::ControlPlane(int rank, std::vector<std::string> rank_names,
-                           const ControlPlaneOptions& options,
-                           std::function<OperationReport()> report)
+ControlPlane::ControlPlane(
+    int rank, std::vector<std::string> rank_names,
+    const ControlPlaneOptions& options,
+    std::function<OperationReport(CommunicatorId)> report)
     : rank_(rank),
       names_(std::move(rank_names)),
       options_(options),
@@ -86,7 +87,7 @@ void ControlPlane::OnMessage(int peer, const ControlMessage& message) {
       ControlMessage answer;
       answer.kind = ControlKind::kAnswer;
       answer.query = message.query;
-      answer.report = report_();
+      answer.report = report_(message.communicator);
       outgoing_.emplace_back(peer, std::move(answer));
       return;
     }
@@ -123,7 +124,11 @@ void ControlPlane::OnOperationTimeout(const OperationReport& report,
   ControlMessage query;
   query.kind = ControlKind::kQuery;
   query.query = inquiry_->query;
-  SendToAll(query, /*except=*/-1);
+  query.communicator = report.communicator;
+  for (int peer = 0; peer < world_size(); ++peer) {
+    if (!IsAsked(peer) || peers_[peer].ended) continue;
+    outgoing_.emplace_back(peer, query);
+  }
   if (AllHaveAnswered()) JudgeInquiry();
 }
 
@@ -205,7 +210,7 @@ void ControlPlane::Fail(int culprit, const absl::Status& status, int told_by) {
 
 void ControlPlane::DeclareDead(int peer) {
   const std::string& reason = peers_[peer].end_reason;
-  const OperationReport report = report_();
+  const OperationReport report = report_(kAnyCommunicator);
   Fail(
       peer,
       absl::UnavailableError(absl::StrCat(
@@ -236,9 +241,17 @@ void ControlPlane::JudgeLostLink() {
        absl::UnavailableError(absl::StrCat(
            "the data connection between ", names_[rank_], " and ",
            names_[lost.peer], " ended in ", lost.operation,
-           ", although its control connection is alive; look for what "
-           "interrupts connections between the two")),
+           ", although its control connection is alive; it has destroyed that "
+           "communicator, or something interrupts connections between the "
+           "two")),
        /*told_by=*/-1);
+}
+
+bool ControlPlane::IsAsked(int peer) const {
+  if (peer == rank_) return false;
+  const std::vector<int>& members = inquiry_->report.members;
+  return members.empty() ||
+         std::find(members.begin(), members.end(), peer) != members.end();
 }
 
 bool ControlPlane::AllHaveAnswered() const {
@@ -246,7 +259,7 @@ bool ControlPlane::AllHaveAnswered() const {
   if (FirstSuspect() >= 0) return false;
   for (int peer = 0; peer < world_size(); ++peer) {
     const Peer& state = peers_[peer];
-    if (peer == rank_ || state.ended) continue;
+    if (!IsAsked(peer) || state.ended) continue;
     if (!state.answer.has_value()) return false;
   }
   return true;
@@ -289,7 +302,8 @@ int ControlPlane::InAnotherCall() const {
     if (!answer.has_value() || !answer->in_operation || !answer->collective) {
       continue;
     }
-    if (answer->entered == late.entered &&
+    // The oldest call of each that is not done.
+    if (answer->last_completed + 1 == late.entered &&
         answer->operation != late.operation) {
       return peer;
     }
@@ -300,7 +314,7 @@ int ControlPlane::InAnotherCall() const {
 int ControlPlane::LowestSilent() const {
   for (int peer = 0; peer < world_size(); ++peer) {
     const Peer& state = peers_[peer];
-    if (peer == rank_ || state.ended || state.goodbye) continue;
+    if (!IsAsked(peer) || state.ended || state.goodbye) continue;
     if (!state.answer.has_value()) return peer;
   }
   return -1;

@@ -31,6 +31,9 @@
 //   ("alive, last completed #16"), else the rank whose bytes are awaited:
 //   DEADLINE_EXCEEDED. Silence alone is never taken for death: a stopped or
 //   starved rank looks the same.
+// - A time-out concerns the ranks of one communicator only: they are asked
+// about
+//   that one, and no other rank is a culprit.
 // - What was noticed first counts: while a rank is suspected, neither a
 //   time-out nor the leaving of another is judged.
 //
@@ -59,7 +62,7 @@ namespace shoal::internal {
 enum class ControlKind : std::uint8_t {
   kAbort = 1,    // culprit, code, text
   kGoodbye = 2,  // the sender makes no more calls
-  kQuery = 3,    // query
+  kQuery = 3,    // query, communicator
   kAnswer = 4,   // query, report
 };
 
@@ -72,6 +75,7 @@ struct ControlMessage {
   std::int32_t code = 0;      // absl::StatusCode
   std::string text;
   std::uint64_t query = 0;
+  CommunicatorId communicator = kWorldId;
   OperationReport report;
 };
 
@@ -83,11 +87,11 @@ struct ControlPlaneOptions {
 class ControlPlane {
  public:
   // `rank_names` has one element a rank, as messages name it: "rank 2
-  // (10.0.0.3:41234, pid 77)". `report` says what this rank is doing; it is
-  // called when a peer asks.
+  // (10.0.0.3:41234, pid 77)". `report` says what this rank is doing in a
+  // communicator; it is called when a peer asks.
   ControlPlane(int rank, std::vector<std::string> rank_names,
                const ControlPlaneOptions& options,
-               std::function<OperationReport()> report);
+               std::function<OperationReport(CommunicatorId)> report);
 
   ControlPlane(const ControlPlane&) = delete;
   ControlPlane& operator=(const ControlPlane&) = delete;
@@ -159,6 +163,8 @@ class ControlPlane {
   // The suspect whose verdict is due first; -1: none.
   int FirstSuspect() const;
   void JudgeLostLink();
+  // Whether the inquiry concerns the rank.
+  bool IsAsked(int peer) const;
   bool AllHaveAnswered() const;
   void JudgeInquiry();
   // Each -1 if there is none.
@@ -173,7 +179,7 @@ class ControlPlane {
   const int rank_;
   const std::vector<std::string> names_;
   const ControlPlaneOptions options_;
-  const std::function<OperationReport()> report_;
+  const std::function<OperationReport(CommunicatorId)> report_;
 
   bool leaving_ = false;
   absl::Status status_;

@@ -73,7 +73,7 @@ class Job {
       Rank& state = ranks_[rank];
       state.plane = std::make_unique<ControlPlane>(
           rank, names, ControlPlaneOptions{kGrace, kWindow},
-          [&state] { return state.report; });
+          [&state](CommunicatorId) { return state.report; });
     }
   }
 

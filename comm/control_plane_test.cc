@@ -47,7 +47,8 @@ OperationReport Report(std::uint64_t entered, std::vector<int> awaiting) {
 class ControlPlaneTest : public testing::Test {
  protected:
   ControlPlaneTest()
-      : plane_(0, Names(4), {kGrace, kWindow}, [this] { return report_; }) {}
+      : plane_(0, Names(4), {kGrace, kWindow},
+               [this](CommunicatorId) { return report_; }) {}
 
   std::vector<std::pair<int, ControlMessage>> TakeAll() {
     std::vector<std::pair<int, ControlMessage>> messages;

@@ -60,6 +60,7 @@ std::string EncodeControl(const ControlMessage& message) {
       break;
     case ControlKind::kQuery:
       frame.mutable_query()->set_id(message.query);
+      frame.mutable_query()->set_communicator(message.communicator);
       break;
     case ControlKind::kAnswer:
       frame.mutable_answer()->set_id(message.query);
@@ -88,6 +89,7 @@ absl::StatusOr<ControlMessage> DecodeControl(absl::string_view payload) {
     case comm::ControlFrame::kQuery:
       message.kind = ControlKind::kQuery;
       message.query = frame.query().id();
+      message.communicator = frame.query().communicator();
       break;
     case comm::ControlFrame::kAnswer:
       message.kind = ControlKind::kAnswer;

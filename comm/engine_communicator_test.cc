@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -29,11 +28,12 @@
 #include "gtest/gtest.h"
 #include "shoal/base/mutex.h"
 #include "shoal/base/status_matchers.h"
-#include "shoal/comm/call.h"
 #include "shoal/comm/communicator.h"
+#include "shoal/comm/engine_driver.h"
 #include "shoal/comm/failure_domain.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/memory_link.h"
+#include "shoal/comm/pending_operation.h"
 #include "shoal/comm/point_to_point_links.h"
 #include "shoal/comm/reduce_op.h"
 #include "shoal/comm/waker.h"
@@ -70,25 +70,24 @@ class FakeDomain final : public FailureDomain {
         report.awaiting.empty() ? -1 : report.awaiting.front()));
     return Set(absl::DeadlineExceededError("the culprit"));
   }
-  void Enter(std::uint64_t sequence, const Call& call) override {
-    Note(absl::StrCat("enter ", CallKindName(call.signature.kind), " ",
-                      sequence));
-  }
-  void Leave(std::uint64_t sequence, const Call& call,
-             bool completed) override {
-    Note(absl::StrCat("leave ", CallKindName(call.signature.kind), " ",
-                      sequence, completed ? " completed" : " failed"));
-  }
-  void BeginClose() override { Note("close"); }
-  void AddWaker(Waker* waker) override {
+  void AddCommunicator(CommunicatorId /*id*/, const ReportSource* source,
+                       Waker* waker) override {
     MutexLock lock(&mutex_);
+    source_ = source;
     waker_ = waker;
   }
-  void RemoveWaker(Waker* waker) override {
+  void RemoveCommunicator(CommunicatorId /*id*/) override {
+    Note("close");
     MutexLock lock(&mutex_);
-    if (waker_ == waker) waker_ = nullptr;
+    source_ = nullptr;
+    waker_ = nullptr;
   }
 
+  // What the communicator says of itself.
+  OperationReport Report() const {
+    MutexLock lock(&mutex_);
+    return source_->Report();
+  }
   bool has_waker() const {
     MutexLock lock(&mutex_);
     return waker_ != nullptr;
@@ -114,19 +113,36 @@ class FakeDomain final : public FailureDomain {
   std::atomic<bool> failed_{false};
   mutable Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  const ReportSource* source_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Waker* waker_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Fails after a few tries.
+class FailingOpening final : public LinkOpening {
+ public:
+  FailingOpening(int tries, absl::Status error)
+      : tries_(tries), error_(std::move(error)) {}
+  absl::StatusOr<std::unique_ptr<Link>> TryFinish() override {
+    if (tries_-- > 0) return nullptr;
+    return error_;
+  }
+  int descriptor() const override { return -1; }
+
+ private:
+  int tries_;
+  const absl::Status error_;
 };
 
 // Opens nothing, with a given error.
 class NoLinks final : public PointToPointLinks {
  public:
-  explicit NoLinks(absl::Status error) : error_(std::move(error)) {}
+  NoLinks(int tries, absl::Status error)
+      : tries_(tries), error_(std::move(error)) {}
 
   void SetWaker(std::shared_ptr<Waker> /*waker*/) override {}
-  absl::StatusOr<std::unique_ptr<Link>> OpenOutgoing(
-      int /*peer*/, absl::Duration /*timeout*/) override {
-    return error_;
+  std::unique_ptr<LinkOpening> OpenOutgoing(int /*peer*/) override {
+    return std::make_unique<FailingOpening>(tries_, error_);
   }
   bool HasIncoming() const override { return false; }
   std::vector<std::pair<int, std::unique_ptr<Link>>> TakeIncoming() override {
@@ -134,6 +150,7 @@ class NoLinks final : public PointToPointLinks {
   }
 
  private:
+  const int tries_;
   const absl::Status error_;
 };
 
@@ -171,9 +188,9 @@ class OneIncomingLink final : public PointToPointLinks {
       : link_(std::move(link)) {}
 
   void SetWaker(std::shared_ptr<Waker> /*waker*/) override {}
-  absl::StatusOr<std::unique_ptr<Link>> OpenOutgoing(
-      int /*peer*/, absl::Duration /*timeout*/) override {
-    return absl::UnavailableError("no way there");
+  std::unique_ptr<LinkOpening> OpenOutgoing(int /*peer*/) override {
+    return std::make_unique<FailingOpening>(
+        0, absl::UnavailableError("no way there"));
   }
   bool HasIncoming() const override { return link_ != nullptr; }
   std::vector<std::pair<int, std::unique_ptr<Link>>> TakeIncoming() override {
@@ -189,10 +206,11 @@ class OneIncomingLink final : public PointToPointLinks {
 // Rank 0 of 2, whose peer is a bare link that the test holds.
 class EngineCommunicatorTest : public testing::Test {
  protected:
-  void SetUp() override { Make(absl::UnavailableError("no way there")); }
+  void SetUp() override { Make(/*opening_tries=*/1); }
 
-  void Make(absl::Status open_error) {
-    Make(std::make_unique<NoLinks>(std::move(open_error)),
+  void Make(int opening_tries) {
+    Make(std::make_unique<NoLinks>(opening_tries,
+                                   absl::UnavailableError("no way there")),
          absl::Milliseconds(30));
   }
 
@@ -203,15 +221,16 @@ class EngineCommunicatorTest : public testing::Test {
     peer_ = std::move(there);
     domain_ = std::make_shared<FakeDomain>();
     EngineCommunicatorOptions options;
-    options.rank = 0;
-    options.world_size = 2;
-    options.links.resize(2);
-    options.links[1] = std::move(here);
-    options.point_to_point_links = std::move(links);
-    options.domain = domain_;
-    options.waker = *std::move(waker);
     options.operation_timeout = timeout;
-    options.close_timeout = absl::Seconds(1);
+    EngineDriverOptions& driver = options.driver;
+    driver.rank = 0;
+    driver.world_size = 2;
+    driver.links.resize(2);
+    driver.links[1] = std::move(here);
+    driver.point_to_point_links = std::move(links);
+    driver.domain = domain_;
+    driver.waker = *std::move(waker);
+    driver.close_timeout = absl::Seconds(1);
     communicator_ = MakeEngineCommunicator(std::move(options));
   }
 
@@ -229,9 +248,7 @@ TEST_F(EngineCommunicatorTest, ALostLinkBecomesTheDomainsReason) {
               StatusIs(absl::StatusCode::kUnavailable, "the reason"));
   EXPECT_THAT(
       domain_->TakeNotes(),
-      ElementsAre("enter AllReduce 1",
-                  "lost 1 AllReduce(f32 x 3, sum, recursive-doubling) #1",
-                  "leave AllReduce 1 failed"));
+      ElementsAre("lost 1 AllReduce(f32 x 3, sum, recursive-doubling) #1"));
   // Later calls return it at once, and tell nobody.
   EXPECT_THAT(communicator_->Barrier(),
               StatusIs(absl::StatusCode::kUnavailable, "the reason"));
@@ -243,10 +260,8 @@ TEST_F(EngineCommunicatorTest, ATimeoutIsReportedWithWhatIsAwaited) {
               StatusIs(absl::StatusCode::kDeadlineExceeded, "the culprit"));
   EXPECT_THAT(
       domain_->TakeNotes(),
-      ElementsAre("enter AllReduce 1",
-                  "late AllReduce(f32 x 3, sum, recursive-doubling) #1 after "
-                  "30ms entered 1 completed 0 collective awaiting 1",
-                  "leave AllReduce 1 failed"));
+      ElementsAre("late AllReduce(f32 x 3, sum, recursive-doubling) #1 after "
+                  "30ms entered 1 completed 0 collective awaiting 1"));
 }
 
 TEST_F(EngineCommunicatorTest, ACallsOwnTimeoutWins) {
@@ -255,10 +270,10 @@ TEST_F(EngineCommunicatorTest, ACallsOwnTimeoutWins) {
   EXPECT_EQ(communicator_->Recv(values(), 1, 4, options).code(),
             absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(domain_->TakeNotes(),
-              ElementsAre("enter Recv 1",
-                          "late Recv(f32 x 3 from rank 1, tag 4) #1 after 5ms "
-                          "entered 0 completed 0 message awaiting 1",
-                          "leave Recv 1 failed"));
+              ElementsAre("late Recv(f32 x 3 from rank 1, tag 4) #1 [Recv(f32 "
+                          "x 3 from rank 1, tag 4) has no connection yet] "
+                          "after 5ms entered 0 completed 0 message awaiting "
+                          "1"));
 }
 
 TEST_F(EngineCommunicatorTest, RubbishFailsTheJobAndNamesTheSender) {
@@ -267,29 +282,25 @@ TEST_F(EngineCommunicatorTest, RubbishFailsTheJobAndNamesTheSender) {
   ASSERT_EQ(peer_->TryWrite({&piece, 1}).bytes, 64u);
   EXPECT_THAT(communicator_->Barrier(),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("rank 1")));
-  EXPECT_THAT(domain_->TakeNotes(), ElementsAre("enter Barrier 1", "fail 1",
-                                                "leave Barrier 1 failed"));
+  EXPECT_THAT(domain_->TakeNotes(), ElementsAre("fail 1"));
 }
 
 TEST_F(EngineCommunicatorTest, APeerThatCannotBeReachedIsALostOne) {
   EXPECT_THAT(communicator_->Send(values(), 1),
               StatusIs(absl::StatusCode::kUnavailable, "the reason"));
   EXPECT_THAT(domain_->TakeNotes(),
-              ElementsAre("enter Send 1",
-                          "lost 1 Send(f32 x 3 to rank 1, tag 0) #1 (no way "
-                          "there)",
-                          "leave Send 1 failed"));
+              ElementsAre("lost 1 Send(f32 x 3 to rank 1, tag 0) #1 (no way "
+                          "there)"));
 }
 
 TEST_F(EngineCommunicatorTest, APeerThatIsNotReachedInTimeIsLate) {
-  Make(absl::DeadlineExceededError("no answer"));
+  Make(/*opening_tries=*/1'000'000'000);
   EXPECT_THAT(communicator_->Send(values(), 1),
               StatusIs(absl::StatusCode::kDeadlineExceeded, "the culprit"));
   EXPECT_THAT(domain_->TakeNotes(),
-              ElementsAre("enter Send 1",
-                          "late Send(f32 x 3 to rank 1, tag 0) #1 (no answer) "
-                          "after 30ms entered 0 completed 0 message awaiting 1",
-                          "leave Send 1 failed"));
+              ElementsAre("late Send(f32 x 3 to rank 1, tag 0) #1 [Send(f32 x "
+                          "3 to rank 1, tag 0) has no connection yet] after "
+                          "30ms entered 0 completed 0 message awaiting 1"));
 }
 
 // Whether the end is found by the last look before parking, or by another: a
@@ -330,6 +341,59 @@ TEST_F(EngineCommunicatorTest, ClosingTellsTheDomainAndEndsTheLinks) {
   char byte = 0;
   const struct iovec piece = {&byte, 1};
   EXPECT_EQ(peer_->TryRead({&piece, 1}).state, LinkState::kEnded);
+}
+
+// The oldest collective that is not done stands for all that are under way.
+TEST_F(EngineCommunicatorTest, ReportsWhatIsUnderWay) {
+  CallOptions patient;
+  patient.timeout = absl::InfiniteDuration();
+  EXPECT_FALSE(domain_->Report().in_operation);
+  SHOAL_ASSERT_OK_AND_ASSIGN(PendingOperation message,
+                             communicator_->StartRecv(values(), 1, 0, patient));
+  EXPECT_FALSE(domain_->Report().collective);
+  EXPECT_EQ(domain_->Report().operation, "Recv(f32 x 3 from rank 1, tag 0) #1");
+  SHOAL_ASSERT_OK_AND_ASSIGN(PendingOperation first,
+                             communicator_->StartBarrier(patient));
+  SHOAL_ASSERT_OK_AND_ASSIGN(PendingOperation second,
+                             communicator_->StartBarrier(patient));
+  const OperationReport report = domain_->Report();
+  EXPECT_TRUE(report.in_operation);
+  EXPECT_TRUE(report.collective);
+  EXPECT_EQ(report.entered, 2u);
+  EXPECT_EQ(report.last_completed, 0u);
+  EXPECT_EQ(report.operation, "Barrier(dissemination) #1");
+  communicator_->Abort(absl::AbortedError("enough"));
+  for (PendingOperation* operation : {&second, &message, &first}) {
+    EXPECT_THAT(operation->Wait(),
+                StatusIs(absl::StatusCode::kAborted, "enough"));
+  }
+  EXPECT_FALSE(domain_->Report().in_operation);
+}
+
+// Nobody waits for it, nor tests it.
+TEST_F(EngineCommunicatorTest, AStartedOperationIsLateByItself) {
+  SHOAL_ASSERT_OK_AND_ASSIGN(PendingOperation barrier,
+                             communicator_->StartBarrier());
+  while (!domain_->failed()) std::this_thread::yield();
+  EXPECT_THAT(domain_->TakeNotes(),
+              ElementsAre("late Barrier(dissemination) #1 after 30ms entered "
+                          "1 completed 0 collective awaiting 1"));
+  EXPECT_THAT(barrier.Wait(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, "the culprit"));
+  EXPECT_TRUE(barrier.Test());
+  EXPECT_THAT(communicator_->StartBarrier(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, "the culprit"));
+}
+
+TEST_F(EngineCommunicatorTest, DestroyingItWithOperationsUnderWayAborts) {
+  CallOptions patient;
+  patient.timeout = absl::InfiniteDuration();
+  SHOAL_ASSERT_OK_AND_ASSIGN(PendingOperation barrier,
+                             communicator_->StartBarrier(patient));
+  communicator_.reset();
+  EXPECT_THAT(domain_->TakeNotes(), ElementsAre("fail 0", "close"));
+  EXPECT_THAT(barrier.Wait(), StatusIs(absl::StatusCode::kCancelled,
+                                       HasSubstr("Barrier(dissemination) #1")));
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One job's common fate, as a communicator sees it: whether the job has failed,
-// whom to tell when something goes wrong here, and whom to ask why.
+// One job's common fate, as its communicators see it: whether the job has
+// failed, whom to tell when something goes wrong here, and whom to ask why.
 //
 // A communicator checks `failed()` between tries and reports what it finds; the
 // implementation tells the other ranks (TCP: over control links, by the
 // process's service thread; in one process: by shared memory). The first error
-// of a job wins and stays, with the rank that caused it.
+// of a job wins and stays, with the rank that caused it. All communicators of
+// a job share its fate: that of the world, and those which `Split` makes.
+//
+// Ranks here are the job's, which are those of the world.
 //
 // All methods are thread-safe. The two that wait are bounded by the domain's
 // own, short time-outs.
@@ -20,24 +23,46 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "shoal/comm/call.h"
+#include "shoal/base/dialect.h"
 #include "shoal/comm/waker.h"
 
 namespace shoal::internal {
 
+// Tells a job's communicators apart; the same on all ranks of one.
+using CommunicatorId = std::uint64_t;
+inline constexpr CommunicatorId kWorldId = 0;
+// Where any one will do.
+inline constexpr CommunicatorId kAnyCommunicator = ~CommunicatorId{0};
+
 // What a rank is doing, in the words that others need to judge it.
 struct OperationReport {
+  CommunicatorId communicator = kWorldId;
+  // The ranks of the communicator; empty: all.
+  std::vector<int> members;
   // Of the collective that was entered last, from 1; 0: none yet. Collectives
   // are counted by communicator, whatever their kind; Send and Recv are not
-  // counted here.
+  // counted here. Of an operation that ran out of time: its own.
   std::uint64_t entered = 0;
+  // All collectives up to this one have completed.
   std::uint64_t last_completed = 0;
-  // False between calls.
+  // False while nothing is under way.
   bool in_operation = false;
-  // False while in Send, Recv or SendRecv, which say nothing about `entered`.
+  // Whether `operation` is a collective of this communicator: the oldest that
+  // is not done, #(last_completed + 1). Otherwise it is a Send, a Recv or a
+  // SendRecv, or something in another communicator.
   bool collective = true;
   std::string operation;      // "AllReduce(f32 x 100, sum, ring) #17"
   std::vector<int> awaiting;  // ranks whose bytes are needed
+};
+
+// A communicator, as the domain sees it.
+class ReportSource {
+ public:
+  virtual ~ReportSource() = default;
+
+  // What this rank is doing in the communicator. Thread-safe. Called while the
+  // domain holds its locks, so it must not call the domain.
+  virtual OperationReport Report() const = 0;
 };
 
 class FailureDomain {
@@ -60,28 +85,22 @@ class FailureDomain {
   virtual absl::Status FailAfterLostLink(int peer,
                                          const std::string& operation) = 0;
 
-  // The operation of `report` ran out of its `timeout`. Asks all ranks what
-  // they are doing, finds the one that holds the others up, fails the job with
-  // `DEADLINE_EXCEEDED` and returns the job's error, which is never OK.
+  // The operation of `report` ran out of its `timeout`. Asks the ranks of its
+  // communicator what they are doing, finds the one that holds the others up,
+  // fails the job with `DEADLINE_EXCEEDED` and returns the job's error, which
+  // is never OK.
   virtual absl::Status FailAfterTimeout(const OperationReport& report,
                                         absl::Duration timeout) = 0;
 
-  // What this rank answers when others ask. Called at the start and the end of
-  // every operation; cheap, so the call's text is made only when somebody asks.
-  // `sequence` is that of the collective; for Send and Recv, that of the
-  // message between the two ranks.
-  virtual void Enter(std::uint64_t sequence, const Call& call) = 0;
-  virtual void Leave(std::uint64_t sequence, const Call& call,
-                     bool completed) = 0;
+  // A communicator has come to this rank. Until it is removed, `waker` is
+  // notified when the job fails, and `source` is asked when other ranks want
+  // to know what this one is doing.
+  virtual void AddCommunicator(CommunicatorId id, const ReportSource* source,
+                               Waker* waker) = 0;
 
-  // The communicator is being destroyed and makes no more calls. When it is the
-  // job's last on this rank, tells the peers goodbye, before its data links
-  // end. Called once by each communicator.
-  virtual void BeginClose() = 0;
-
-  // `waker` is notified when the job fails, until it is removed.
-  virtual void AddWaker(Waker* waker) = 0;
-  virtual void RemoveWaker(Waker* waker) = 0;
+  // The communicator makes no more calls, and its data links are about to end.
+  // With the job's last on this rank the peers are told goodbye.
+  virtual void RemoveCommunicator(CommunicatorId id) = 0;
 };
 
 }  // namespace shoal::internal

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "shoal/base/mutex.h"
 #include "shoal/base/status_macros.h"
@@ -14,12 +16,13 @@
 #include "shoal/comm/call.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
+#include "shoal/comm/pending_operation.h"
 
 namespace shoal {
 
 absl::Status IdentityCommunicator::status() const {
-  MutexLock lock(&mutex_);
-  return status_;
+  MutexLock lock(&fate_->mutex);
+  return fate_->status;
 }
 
 absl::Status IdentityCommunicator::Execute(absl::Span<const Call> calls,
@@ -42,9 +45,22 @@ absl::Status IdentityCommunicator::Execute(absl::Span<const Call> calls,
   return absl::OkStatus();
 }
 
+absl::StatusOr<PendingOperation> IdentityCommunicator::Start(
+    absl::Span<const Call> calls, const CallOptions& options) {
+  SHOAL_RETURN_IF_ERROR(Execute(calls, options));
+  return PendingOperation(absl::OkStatus());
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> IdentityCommunicator::DoSplit(
+    int color, int /*key*/, const CallOptions& /*options*/) {
+  SHOAL_RETURN_IF_ERROR(status());
+  if (color < 0) return nullptr;
+  return std::unique_ptr<Communicator>(new IdentityCommunicator(fate_));
+}
+
 void IdentityCommunicator::DoAbort(const absl::Status& reason) {
-  MutexLock lock(&mutex_);
-  status_.Update(reason);
+  MutexLock lock(&fate_->mutex);
+  fate_->status.Update(reason);
 }
 
 }  // namespace shoal

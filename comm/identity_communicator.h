@@ -11,18 +11,23 @@
 #ifndef SHOAL_COMM_IDENTITY_COMMUNICATOR_H_
 #define SHOAL_COMM_IDENTITY_COMMUNICATOR_H_
 
+#include <memory>
+#include <utility>
+
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "shoal/base/mutex.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/communicator.h"
+#include "shoal/comm/pending_operation.h"
 
 namespace shoal {
 
 class IdentityCommunicator final : public Communicator {
  public:
-  IdentityCommunicator() = default;
+  IdentityCommunicator() : fate_(std::make_shared<Fate>()) {}
 
   int rank() const override { return 0; }
   int world_size() const override { return 1; }
@@ -31,10 +36,23 @@ class IdentityCommunicator final : public Communicator {
  private:
   absl::Status Execute(absl::Span<const Call> calls,
                        const CallOptions& options) override;
+  // Done at once.
+  absl::StatusOr<PendingOperation> Start(absl::Span<const Call> calls,
+                                         const CallOptions& options) override;
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(
+      int color, int key, const CallOptions& options) override;
   void DoAbort(const absl::Status& reason) override;
 
-  mutable Mutex mutex_;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  // Shared with the communicators that `Split` makes.
+  struct Fate {
+    Mutex mutex;
+    absl::Status status ABSL_GUARDED_BY(mutex);
+  };
+
+  explicit IdentityCommunicator(std::shared_ptr<Fate> fate)
+      : fate_(std::move(fate)) {}
+
+  const std::shared_ptr<Fate> fate_;
 };
 
 }  // namespace shoal

@@ -4,7 +4,11 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <numeric>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -19,6 +23,9 @@
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/engine_communicator.h"
+#include "shoal/comm/engine_driver.h"
+#include "shoal/comm/failure_domain.h"
+#include "shoal/comm/group_factory.h"
 #include "shoal/comm/in_process_domain.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/memory_link.h"
@@ -28,7 +35,12 @@
 namespace shoal {
 namespace {
 
+using internal::CommunicatorId;
+using internal::EngineDriverOptions;
+using internal::Group;
+using internal::GroupFactory;
 using internal::Link;
+using internal::LinkOpening;
 using internal::PointToPointLinks;
 using internal::Waker;
 
@@ -87,6 +99,20 @@ std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeNotifyingPair(
   return {std::move(first_end), std::move(second_end)};
 }
 
+// One that is there at once.
+class OpenLink final : public LinkOpening {
+ public:
+  explicit OpenLink(std::unique_ptr<Link> link) : link_(std::move(link)) {}
+
+  absl::StatusOr<std::unique_ptr<Link>> TryFinish() override {
+    return std::move(link_);
+  }
+  int descriptor() const override { return -1; }
+
+ private:
+  std::unique_ptr<Link> link_;
+};
+
 class InProcessLinks final : public PointToPointLinks {
  public:
   InProcessLinks(int rank, std::size_t capacity_bytes,
@@ -99,12 +125,11 @@ class InProcessLinks final : public PointToPointLinks {
   // The inbox has had its waker from the beginning.
   void SetWaker(std::shared_ptr<Waker> /*waker*/) override {}
 
-  absl::StatusOr<std::unique_ptr<Link>> OpenOutgoing(
-      int peer, absl::Duration /*timeout*/) override {
+  std::unique_ptr<LinkOpening> OpenOutgoing(int peer) override {
     auto [here, there] = MakeNotifyingPair(
         capacity_bytes_, inboxes_[rank_]->waker(), inboxes_[peer]->waker());
     inboxes_[peer]->Put(rank_, std::move(there));
-    return std::move(here);
+    return std::make_unique<OpenLink>(std::move(here));
   }
 
   bool HasIncoming() const override { return inboxes_[rank_]->filled(); }
@@ -135,43 +160,114 @@ absl::Status CheckOptions(int world_size, const InProcessOptions& options) {
   return absl::OkStatus();
 }
 
+// All the ranks' ends of all communicators of a world.
+class InProcessGroups final : public GroupFactory {
+ public:
+  InProcessGroups(int world_size, const InProcessOptions& options)
+      : options_(options),
+        domains_(internal::MakeInProcessDomains(world_size)),
+        cores_to_spare_(world_size <=
+                        static_cast<int>(std::thread::hardware_concurrency())) {
+  }
+
+  std::uint32_t NextNumber() override { return ++number_; }
+
+  // The first rank to come makes the ends of all, and nobody waits.
+  absl::StatusOr<EngineDriverOptions> Make(const Group& group,
+                                           const std::string& /*operation*/,
+                                           absl::Duration /*timeout*/,
+                                           absl::Time /*deadline*/) override {
+    const std::pair<CommunicatorId, int> key = {group.id, group.job_ranks[0]};
+    MutexLock lock(&mutex_);
+    Ends& ends = unclaimed_[key];
+    if (ends.left == 0) {
+      absl::StatusOr<std::vector<EngineDriverOptions>> made =
+          MakeEnds(group.id, group.job_ranks);
+      if (!made.ok()) {
+        unclaimed_.erase(key);
+        domains_[group.job_ranks[group.rank]]->Fail(group.rank, made.status());
+        return made.status();
+      }
+      ends.options = *std::move(made);
+      ends.left = group.job_ranks.size();
+    }
+    EngineDriverOptions end = std::move(ends.options[group.rank]);
+    if (--ends.left == 0) unclaimed_.erase(key);
+    return end;
+  }
+
+  // The ends of a communicator of these ranks of the world.
+  absl::StatusOr<std::vector<EngineDriverOptions>> MakeEnds(
+      CommunicatorId id, const std::vector<int>& job_ranks) const;
+
+ private:
+  struct Ends {
+    std::vector<EngineDriverOptions> options;
+    std::size_t left = 0;  // that nobody has taken yet
+  };
+
+  const InProcessOptions options_;
+  const std::vector<std::shared_ptr<internal::FailureDomain>> domains_;
+  const bool cores_to_spare_;
+  std::atomic<std::uint32_t> number_{0};
+  Mutex mutex_;
+  // Groups of one split have the same id and no rank in common.
+  std::map<std::pair<CommunicatorId, int>, Ends> unclaimed_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+absl::StatusOr<std::vector<EngineDriverOptions>> InProcessGroups::MakeEnds(
+    CommunicatorId id, const std::vector<int>& job_ranks) const {
+  const int size = static_cast<int>(job_ranks.size());
+  std::vector<std::shared_ptr<Inbox>> inboxes;
+  for (int rank = 0; rank < size; ++rank) {
+    SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<Waker> waker, Waker::Create());
+    inboxes.push_back(std::make_shared<Inbox>(std::move(waker)));
+  }
+  std::vector<EngineDriverOptions> ends(size);
+  for (EngineDriverOptions& end : ends) end.links.resize(size);
+  for (int low = 0; low < size; ++low) {
+    for (int high = low + 1; high < size; ++high) {
+      std::tie(ends[low].links[high], ends[high].links[low]) =
+          MakeNotifyingPair(options_.link_capacity_bytes, inboxes[low]->waker(),
+                            inboxes[high]->waker());
+    }
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    EngineDriverOptions& end = ends[rank];
+    end.rank = rank;
+    end.world_size = size;
+    end.id = id;
+    end.job_ranks = job_ranks;
+    end.point_to_point_links = std::make_unique<InProcessLinks>(
+        rank, options_.link_capacity_bytes, inboxes);
+    end.domain = domains_[job_ranks[rank]];
+    end.waker = inboxes[rank]->waker();
+    end.engine.slice_bytes = options_.slice_bytes;
+    end.cores_to_spare = cores_to_spare_;
+  }
+  return ends;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>
 InProcessCommunicator::CreateWorld(int world_size,
                                    const InProcessOptions& options) {
   SHOAL_RETURN_IF_ERROR(CheckOptions(world_size, options));
-  std::vector<std::shared_ptr<Inbox>> inboxes;
-  for (int rank = 0; rank < world_size; ++rank) {
-    SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<Waker> waker, Waker::Create());
-    inboxes.push_back(std::make_shared<Inbox>(std::move(waker)));
-  }
-  std::vector<std::vector<std::unique_ptr<Link>>> links(world_size);
-  for (auto& row : links) row.resize(world_size);
-  for (int low = 0; low < world_size; ++low) {
-    for (int high = low + 1; high < world_size; ++high) {
-      std::tie(links[low][high], links[high][low]) =
-          MakeNotifyingPair(options.link_capacity_bytes, inboxes[low]->waker(),
-                            inboxes[high]->waker());
-    }
-  }
-  const auto domains = internal::MakeInProcessDomains(world_size);
+  const auto groups = std::make_shared<InProcessGroups>(world_size, options);
+  std::vector<int> ranks(world_size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  SHOAL_ASSIGN_OR_RETURN(std::vector<EngineDriverOptions> ends,
+                         groups->MakeEnds(internal::kWorldId, ranks));
   std::vector<std::unique_ptr<Communicator>> world;
-  for (int rank = 0; rank < world_size; ++rank) {
-    internal::EngineCommunicatorOptions rank_options;
-    rank_options.rank = rank;
-    rank_options.world_size = world_size;
-    rank_options.links = std::move(links[rank]);
-    rank_options.point_to_point_links = std::make_unique<InProcessLinks>(
-        rank, options.link_capacity_bytes, inboxes);
-    rank_options.domain = domains[rank];
-    rank_options.waker = inboxes[rank]->waker();
-    rank_options.policy = options.policy;
-    rank_options.engine.slice_bytes = options.slice_bytes;
-    rank_options.operation_timeout = options.operation_timeout;
-    rank_options.cores_to_spare =
-        world_size <= static_cast<int>(std::thread::hardware_concurrency());
-    world.push_back(internal::MakeEngineCommunicator(std::move(rank_options)));
+  for (EngineDriverOptions& end : ends) {
+    internal::EngineCommunicatorOptions communicator;
+    communicator.driver = std::move(end);
+    communicator.groups = groups;
+    communicator.policy = options.policy;
+    communicator.operation_timeout = options.operation_timeout;
+    world.push_back(internal::MakeEngineCommunicator(std::move(communicator)));
   }
   return world;
 }

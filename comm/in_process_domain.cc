@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
+#include <cstddef>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,31 +16,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "shoal/base/mutex.h"
-#include "shoal/comm/call.h"
+#include "shoal/comm/communicator_registry.h"
 #include "shoal/comm/failure_domain.h"
 #include "shoal/comm/waker.h"
 
 namespace shoal::internal {
 namespace {
 
-// What one rank last said of itself.
-struct RankState {
-  bool closed = false;
-  bool in_operation = false;
-  std::uint64_t entered = 0;
-  std::uint64_t last_completed = 0;
-  std::uint64_t sequence = 0;  // of `call`
-  Call call;
-};
-
-bool IsCollective(const Call& call) {
-  return call.signature.kind != CallKind::kSend &&
-         call.signature.kind != CallKind::kRecv;
-}
-
 class SharedFate {
  public:
-  explicit SharedFate(int world_size) : ranks_(world_size) {}
+  explicit SharedFate(int world_size) {
+    for (int rank = 0; rank < world_size; ++rank) ranks_.emplace_back();
+  }
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
 
@@ -53,7 +41,7 @@ class SharedFate {
     if (status_.ok()) {
       status_ = status;
       failed_.store(true, std::memory_order_release);
-      for (Waker* waker : wakers_) waker->Notify();
+      for (Rank& rank : ranks_) rank.communicators.NotifyAll();
     }
     return status_;
   }
@@ -78,88 +66,80 @@ class SharedFate {
         "; raise the time-out if the ranks need longer between calls")));
   }
 
-  void Enter(int rank, std::uint64_t sequence, const Call& call) {
-    MutexLock lock(&mutex_);
-    RankState& state = ranks_[rank];
-    state.in_operation = true;
-    state.sequence = sequence;
-    state.call = call;
-    if (IsCollective(call)) state.entered = sequence;
+  void Add(int rank, CommunicatorId id, const ReportSource* source,
+           Waker* waker) {
+    ranks_[rank].communicators.Add(id, source, waker);
   }
 
-  void Leave(int rank, std::uint64_t sequence, const Call& call,
-             bool completed) {
-    MutexLock lock(&mutex_);
-    RankState& state = ranks_[rank];
-    state.in_operation = false;
-    if (completed && IsCollective(call)) state.last_completed = sequence;
-  }
-
-  void Close(int rank) {
-    MutexLock lock(&mutex_);
-    ranks_[rank].closed = true;
-  }
-
-  void AddWaker(Waker* waker) {
-    MutexLock lock(&mutex_);
-    wakers_.push_back(waker);
-  }
-
-  void RemoveWaker(Waker* waker) {
-    MutexLock lock(&mutex_);
-    wakers_.erase(std::remove(wakers_.begin(), wakers_.end(), waker),
-                  wakers_.end());
+  void Remove(int rank, CommunicatorId id) {
+    if (ranks_[rank].communicators.Remove(id)) ranks_[rank].left.store(true);
   }
 
  private:
+  struct Rank {
+    CommunicatorRegistry communicators;
+    std::atomic<bool> left{false};
+  };
+
+  // The other ranks of the communicator, in order.
+  std::vector<int> Others(int rank, const OperationReport& report) const {
+    std::vector<int> others = report.members;
+    if (others.empty()) {
+      for (std::size_t other = 0; other < ranks_.size(); ++other) {
+        others.push_back(static_cast<int>(other));
+      }
+    }
+    others.erase(std::remove(others.begin(), others.end(), rank), others.end());
+    return others;
+  }
+
+  OperationReport Ask(int rank, const OperationReport& about) const {
+    return ranks_[rank].communicators.Report(about.communicator);
+  }
+
   // Whom a rank that ran out of time has been waiting for, in words.
   std::string Culprit(int rank, const OperationReport& report) const {
-    MutexLock lock(&mutex_);
     if (report.collective) {
-      for (int other = 0; other < static_cast<int>(ranks_.size()); ++other) {
-        const RankState& state = ranks_[other];
-        if (other == rank || state.closed || state.entered >= report.entered) {
-          continue;
-        }
+      for (const int other : Others(rank, report)) {
+        if (ranks_[other].left.load()) continue;
+        const OperationReport answer = Ask(other, report);
+        if (answer.entered >= report.entered) continue;
         return absl::StrCat("rank ", other, ", alive, last completed #",
-                            state.last_completed, Doing(state));
+                            answer.last_completed, ", ", Doing(answer));
       }
     }
     if (report.awaiting.empty()) return "no rank is awaited";
     const int peer = report.awaiting.front();
-    return absl::StrCat("rank ", peer, " is awaited", Doing(ranks_[peer]));
+    return absl::StrCat("rank ", peer, " is awaited, ",
+                        Doing(Ask(peer, report)));
   }
 
   // A rank that is in another collective at the same place in the order, and
   // its call; empty: none.
   std::string OtherCall(int rank, const OperationReport& report) const {
     if (!report.collective) return "";
-    MutexLock lock(&mutex_);
-    for (int other = 0; other < static_cast<int>(ranks_.size()); ++other) {
-      const RankState& state = ranks_[other];
-      if (other == rank || !state.in_operation || !IsCollective(state.call) ||
-          state.entered != report.entered) {
+    for (const int other : Others(rank, report)) {
+      const OperationReport answer = Ask(other, report);
+      if (!answer.in_operation || !answer.collective ||
+          answer.last_completed + 1 != report.entered) {
         continue;
       }
-      const std::string operation =
-          absl::StrCat(state.call.ToString(), " #", state.sequence);
-      if (operation != report.operation) {
-        return absl::StrCat("rank ", other, " called ", operation);
+      if (answer.operation != report.operation) {
+        return absl::StrCat("rank ", other, " called ", answer.operation);
       }
     }
     return "";
   }
 
-  static std::string Doing(const RankState& state) {
-    if (!state.in_operation) return ", in no call";
-    return absl::StrCat(", in ", state.call.ToString(), " #", state.sequence);
+  static std::string Doing(const OperationReport& report) {
+    if (!report.in_operation) return "in no call";
+    return absl::StrCat("in ", report.operation);
   }
 
   std::atomic<bool> failed_{false};
   mutable Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  std::vector<RankState> ranks_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Waker*> wakers_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Rank> ranks_;
 };
 
 class InProcessDomain final : public FailureDomain {
@@ -180,16 +160,13 @@ class InProcessDomain final : public FailureDomain {
                                 absl::Duration timeout) override {
     return fate_->FailAfterTimeout(rank_, report, timeout);
   }
-  void Enter(std::uint64_t sequence, const Call& call) override {
-    fate_->Enter(rank_, sequence, call);
+  void AddCommunicator(CommunicatorId id, const ReportSource* source,
+                       Waker* waker) override {
+    fate_->Add(rank_, id, source, waker);
   }
-  void Leave(std::uint64_t sequence, const Call& call,
-             bool completed) override {
-    fate_->Leave(rank_, sequence, call, completed);
+  void RemoveCommunicator(CommunicatorId id) override {
+    fate_->Remove(rank_, id);
   }
-  void BeginClose() override { fate_->Close(rank_); }
-  void AddWaker(Waker* waker) override { fate_->AddWaker(waker); }
-  void RemoveWaker(Waker* waker) override { fate_->RemoveWaker(waker); }
 
  private:
   const int rank_;

@@ -5,18 +5,17 @@
 #include <poll.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
-#include "shoal/comm/algorithm.h"
-#include "shoal/comm/call.h"
-#include "shoal/comm/dtype.h"
 #include "shoal/comm/failure_domain.h"
 #include "shoal/comm/waker.h"
 
@@ -26,21 +25,55 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Call AllReduceCall() {
-  Call call;
-  call.signature.kind = CallKind::kAllReduce;
-  call.signature.dtype = DType::kF32;
-  call.signature.algorithm = Algorithm::kRing;
-  call.signature.count = 10;
-  return call;
-}
+constexpr char kAllReduce5[] = "AllReduce(f32 x 10, sum, ring) #5";
+
+// What a rank says of itself, as the test wants it.
+struct Rank final : public ReportSource {
+  explicit Rank(const std::shared_ptr<FailureDomain>& domain,
+                CommunicatorId id = kWorldId)
+      : domain(domain), id(id) {
+    report.communicator = id;
+    report.entered = 4;
+    report.last_completed = 4;
+    domain->AddCommunicator(id, this, waker.get());
+  }
+  ~Rank() override { Leave(); }
+
+  OperationReport Report() const override { return report; }
+
+  // In the collective #5.
+  void Enter(const std::string& operation) {
+    report.entered = 5;
+    report.in_operation = true;
+    report.operation = operation;
+  }
+  void Leave() {
+    if (domain != nullptr) domain->RemoveCommunicator(id);
+    domain = nullptr;
+  }
+
+  std::shared_ptr<FailureDomain> domain;
+  const CommunicatorId id;
+  const std::unique_ptr<Waker> waker = Waker::Create().value();
+  OperationReport report;
+};
+
+struct Ranks {
+  explicit Ranks(int world_size) : domains(MakeInProcessDomains(world_size)) {
+    for (int rank = 0; rank < world_size; ++rank) {
+      ranks.emplace_back(domains[rank]);
+    }
+  }
+  std::vector<std::shared_ptr<FailureDomain>> domains;
+  std::deque<Rank> ranks;
+};
 
 OperationReport LateReport(std::uint64_t sequence) {
   OperationReport report;
   report.entered = sequence;
   report.last_completed = sequence - 1;
   report.in_operation = true;
-  report.operation = "AllReduce(f32 x 10, sum, ring) #5";
+  report.operation = kAllReduce5;
   report.awaiting = {2};
   return report;
 }
@@ -68,11 +101,11 @@ TEST(InProcessDomainTest, TheFirstErrorIsEveryRanksError) {
 
 TEST(InProcessDomainTest, WakesParkedRanks) {
   const auto domains = MakeInProcessDomains(2);
-  SHOAL_ASSERT_OK_AND_ASSIGN(std::unique_ptr<Waker> stays, Waker::Create());
-  SHOAL_ASSERT_OK_AND_ASSIGN(std::unique_ptr<Waker> leaves, Waker::Create());
-  domains[0]->AddWaker(stays.get());
-  domains[1]->AddWaker(leaves.get());
-  domains[1]->RemoveWaker(leaves.get());
+  Rank first(domains[0]);
+  Rank second(domains[1]);
+  second.Leave();
+  Waker* const stays = first.waker.get();
+  Waker* const leaves = second.waker.get();
   stays->PrepareToPark();
   leaves->PrepareToPark();
   EXPECT_FALSE(IsReadable(stays->descriptor()));
@@ -93,64 +126,77 @@ TEST(InProcessDomainTest, ALostLinkMeansThatTheRankLeft) {
 }
 
 TEST(InProcessDomainTest, ATimeoutNamesTheRankThatHasNotEntered) {
-  const auto domains = MakeInProcessDomains(4);
-  for (const int rank : {0, 1, 2}) {
-    domains[rank]->Enter(5, AllReduceCall());
-  }
-  domains[3]->Enter(4, AllReduceCall());
-  domains[3]->Leave(4, AllReduceCall(), /*completed=*/true);
+  Ranks world(4);
+  for (const int rank : {0, 1, 2}) world.ranks[rank].Enter(kAllReduce5);
   EXPECT_THAT(
-      domains[0]->FailAfterTimeout(LateReport(5), absl::Seconds(2)),
+      world.domains[0]->FailAfterTimeout(LateReport(5), absl::Seconds(2)),
       StatusIs(
           absl::StatusCode::kDeadlineExceeded,
-          AllOf(HasSubstr("rank 0"),
-                HasSubstr("AllReduce(f32 x 10, sum, ring) #5"), HasSubstr("2s"),
+          AllOf(HasSubstr("rank 0"), HasSubstr(kAllReduce5), HasSubstr("2s"),
                 HasSubstr("rank 3, alive, last completed #4, in no "
                           "call"))));
 }
 
 TEST(InProcessDomainTest, ATimeoutWithAllRanksThereNamesTheAwaitedOne) {
-  const auto domains = MakeInProcessDomains(3);
-  for (const auto& domain : domains) domain->Enter(5, AllReduceCall());
-  EXPECT_THAT(domains[0]->FailAfterTimeout(LateReport(5), absl::Seconds(2)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("rank 2 is awaited, in AllReduce(f32 x 10")));
+  Ranks world(3);
+  for (Rank& rank : world.ranks) rank.Enter(kAllReduce5);
+  EXPECT_THAT(
+      world.domains[0]->FailAfterTimeout(LateReport(5), absl::Seconds(2)),
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               HasSubstr("rank 2 is awaited, in AllReduce(f32 x 10")));
 }
 
 TEST(InProcessDomainTest, AMessagesTimeoutSaysWhatTheOtherRankDoes) {
-  const auto domains = MakeInProcessDomains(3);
-  domains[2]->Enter(7, AllReduceCall());
+  Ranks world(3);
+  world.ranks[2].Enter(kAllReduce5);
   OperationReport report = LateReport(1);
   report.collective = false;
   report.operation = "Recv(f32 x 1 from rank 2, tag 0) #1";
-  EXPECT_THAT(domains[0]->FailAfterTimeout(report, absl::Seconds(1)),
+  EXPECT_THAT(world.domains[0]->FailAfterTimeout(report, absl::Seconds(1)),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("rank 2 is awaited, in AllReduce")));
 }
 
 TEST(InProcessDomainTest, ATimeoutInDifferentCallsIsAMismatch) {
-  const auto domains = MakeInProcessDomains(3);
-  Call other = AllReduceCall();
-  other.signature.kind = CallKind::kBarrier;
-  domains[0]->Enter(5, AllReduceCall());
-  domains[1]->Enter(5, other);
-  domains[2]->Enter(5, AllReduceCall());
+  Ranks world(3);
+  world.ranks[0].Enter(kAllReduce5);
+  world.ranks[1].Enter("Barrier(ring) #5");
+  world.ranks[2].Enter(kAllReduce5);
   EXPECT_THAT(
-      domains[0]->FailAfterTimeout(LateReport(5), absl::Seconds(1)),
+      world.domains[0]->FailAfterTimeout(LateReport(5), absl::Seconds(1)),
       StatusIs(absl::StatusCode::kFailedPrecondition,
                AllOf(HasSubstr("rank 1 called Barrier(ring) #5"),
-                     HasSubstr("rank 0 called AllReduce(f32 x 10, sum, ring) "
-                               "#5"))));
+                     HasSubstr(absl::StrCat("rank 0 called ", kAllReduce5)))));
 }
 
 TEST(InProcessDomainTest, ARankThatLeftIsNotBehind) {
-  const auto domains = MakeInProcessDomains(3);
-  domains[1]->BeginClose();
-  domains[0]->Enter(5, AllReduceCall());
-  domains[2]->Enter(5, AllReduceCall());
-  EXPECT_THAT(domains[0]->FailAfterTimeout(LateReport(5), absl::Seconds(1)),
+  Ranks world(3);
+  world.ranks[1].Leave();
+  world.ranks[0].Enter(kAllReduce5);
+  world.ranks[2].Enter(kAllReduce5);
+  EXPECT_THAT(
+      world.domains[0]->FailAfterTimeout(LateReport(5), absl::Seconds(1)),
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               HasSubstr("rank 2 is awaited")));
+}
+
+// Ranks 1 and 3 are a group; what the others do is none of its business, unless
+// a member is in it.
+TEST(InProcessDomainTest, ATimeoutInAGroupIsAMatterOfItsMembers) {
+  constexpr CommunicatorId kGroup = 7;
+  Ranks world(4);
+  Rank one(world.domains[1], kGroup);
+  Rank three(world.domains[3], kGroup);
+  one.Enter("Barrier(dissemination) #5");
+  world.ranks[3].Enter(kAllReduce5);
+  OperationReport report = LateReport(5);
+  report.communicator = kGroup;
+  report.members = {1, 3};
+  report.awaiting = {3};
+  EXPECT_THAT(world.domains[1]->FailAfterTimeout(report, absl::Seconds(1)),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("rank 2 is awaited")));
+                       HasSubstr("rank 3, alive, last completed #4, in "
+                                 "AllReduce")));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include "shoal/comm/job_monitor.h"
 
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -77,7 +76,6 @@ JobMonitor::JobMonitor(asio::io_context* loop, JobMonitorOptions options)
       options_(std::move(options)),
       timer_(*loop),
       connections_(options_.self.world_size),
-      linked_(options_.self.world_size),
       plane_(options_.self.rank, options_.rank_names,
              {options_.timeouts.grace, options_.timeouts.answer_window},
              options_.report) {}
@@ -197,15 +195,9 @@ absl::Status JobMonitor::TakeLink(const comm::LinkHello& hello,
                                   FramedConnection* connection) {
   SHOAL_RETURN_IF_ERROR(
       CheckLinkHello(hello, options_.self, connection->peer_name()));
-  if (hello.purpose() != comm::LinkHello::POINT_TO_POINT ||
-      hello.communicator() != 0 || linked_[hello.from()]) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("rank ", hello.from(), " (", connection->peer_name(),
-                     ") asks for a link that it should not ask for"));
-  }
-  linked_[hello.from()] = true;
-  options_.on_link(static_cast<int>(hello.from()), connection->Release());
-  return absl::OkStatus();
+  const LinkDescription link = {hello.communicator(), hello.purpose(),
+                                static_cast<int>(hello.from())};
+  return options_.on_link(link, [connection] { return connection->Release(); });
 }
 
 // From any thread.
@@ -249,17 +241,14 @@ absl::Status JobMonitor::AwaitVerdict(absl::Duration bound, int culprit,
                                       const absl::Status& otherwise) {
   const absl::Time deadline = MonotonicNow() + bound;
   while (!plane_.failed()) {
-    const absl::Time now = MonotonicNow();
-    if (now >= deadline) {
-      plane_.OnLocalFailure(culprit, otherwise);
+    const absl::Duration left = deadline - MonotonicNow();
+    if (left > absl::ZeroDuration()) {
+      changed_.WaitFor(&mutex_, TimerDuration(left));
     } else {
-      plane_.Tick(now);
+      // The loop has not come to it: the machine is out of breath.
+      plane_.OnLocalFailure(culprit, otherwise);
+      Publish();
     }
-    Publish();
-    if (plane_.failed()) break;
-    const absl::Duration wait =
-        std::min(plane_.next_tick(), deadline) - MonotonicNow();
-    changed_.WaitFor(&mutex_, TimerDuration(wait));
   }
   return status_;
 }

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -42,6 +43,13 @@
 
 namespace shoal::internal {
 
+// What a link that has been opened is for.
+struct LinkDescription {
+  CommunicatorId communicator = kWorldId;
+  comm::LinkHello::Purpose purpose = comm::LinkHello::PURPOSE_UNSPECIFIED;
+  int peer = -1;
+};
+
 struct JobMonitorOptions {
   LinkExpectation self;
   // By rank; how messages name them.
@@ -51,12 +59,15 @@ struct JobMonitorOptions {
   // By rank; invalid for this one.
   std::vector<GuardedDescriptor> control;
   std::function<void(absl::string_view)> log;  // not empty
-  // What this rank is doing now.
-  std::function<OperationReport()> report;
+  // What this rank is doing now, in one of its communicators.
+  std::function<OperationReport(CommunicatorId)> report;
   // The job has failed. Called once.
   std::function<void()> on_failed;
-  // A peer has opened a point-to-point link. Called once for each peer.
-  std::function<void(int peer, GuardedDescriptor socket)> on_link;
+  // A peer, another rank of the job, has opened a link. An error says why it is
+  // not wanted; the socket is then closed.
+  std::function<absl::Status(const LinkDescription& link,
+                             absl::FunctionRef<GuardedDescriptor()> take)>
+      on_link;
 };
 
 class JobMonitor : public std::enable_shared_from_this<JobMonitor> {
@@ -99,8 +110,9 @@ class JobMonitor : public std::enable_shared_from_this<JobMonitor> {
   void ReleaseConnection(int peer);
   void ReleaseAll();
 
-  // Waits until the job has failed; at most until the plane's own time-outs
-  // must have passed, then fails it with `otherwise`.
+  // Waits until the loop has found out why, and the job has failed; at most
+  // for `bound`, in which the plane's own time-outs must have passed, then
+  // fails it with `otherwise`.
   absl::Status AwaitVerdict(absl::Duration bound, int culprit,
                             const absl::Status& otherwise)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -114,7 +126,6 @@ class JobMonitor : public std::enable_shared_from_this<JobMonitor> {
   boost::asio::steady_timer timer_;
   std::shared_ptr<HelloAcceptor> acceptor_;
   std::vector<std::shared_ptr<FramedConnection>> connections_;  // by rank
-  std::vector<bool> linked_;  // peers that have opened their link
   bool closing_ = false;
 
   std::atomic<bool> failed_{false};

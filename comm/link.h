@@ -46,6 +46,10 @@ class Link {
   // Tells the peer that nothing more will be written; reading goes on.
   virtual void ShutdownWrite() = 0;
 
+  // Whether the peer writes no more, though there may be something to read yet.
+  // False where a link cannot know that without reading.
+  virtual bool PeerHasEnded() const { return false; }
+
   // For poll(2); -1 for a link that is woken in another way.
   virtual int descriptor() const = 0;
 

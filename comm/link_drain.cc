@@ -2,7 +2,9 @@
 
 #include "shoal/comm/link_drain.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -30,6 +32,17 @@ bool DiscardWhatIsThere(Link* link, absl::Span<char> buffer) {
   return false;
 }
 
+// How often the kernel is asked for what is not acknowledged yet. No event
+// tells of it.
+constexpr absl::Duration kAcknowledgementInterval = absl::Milliseconds(2);
+
+// Whether the peer has all bytes up to the end, which counts as one.
+bool IsAcknowledged(const Link& link) {
+  int unacknowledged = 0;
+  return ioctl(link.descriptor(), SIOCOUTQ, &unacknowledged) != 0 ||
+         unacknowledged == 0;
+}
+
 }  // namespace
 
 void DrainLinks(absl::Span<Link* const> links, absl::Duration timeout) {
@@ -44,7 +57,8 @@ void DrainLinks(absl::Span<Link* const> links, absl::Duration timeout) {
     open.erase(std::remove_if(open.begin(), open.end(),
                               [&buffer](Link* link) {
                                 return DiscardWhatIsThere(
-                                    link, absl::MakeSpan(buffer));
+                                           link, absl::MakeSpan(buffer)) ||
+                                       IsAcknowledged(*link);
                               }),
                open.end());
     const absl::Duration left = deadline - MonotonicNow();
@@ -53,9 +67,10 @@ void DrainLinks(absl::Span<Link* const> links, absl::Duration timeout) {
     for (Link* link : open) {
       descriptors.push_back({link->descriptor(), POLLIN, 0});
     }
-    const int milliseconds = static_cast<int>(
-        absl::ToInt64Milliseconds(std::min(left, absl::Minutes(1))) + 1);
-    poll(descriptors.data(), descriptors.size(), milliseconds);
+    const absl::Duration wait = std::min(left, kAcknowledgementInterval);
+    poll(descriptors.data(), descriptors.size(),
+         static_cast<int>(absl::ToInt64Milliseconds(
+             absl::Ceil(wait, absl::Milliseconds(1)))));
   }
 }
 

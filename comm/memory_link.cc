@@ -160,6 +160,10 @@ void MemoryLink::ShutdownWrite() {
   WakePeer();
 }
 
+bool MemoryLink::PeerHasEnded() const {
+  return shared_->written_by[1 - end_].finished();
+}
+
 std::string MemoryLink::end_reason() const {
   return wrote_to_dead_end_ ? "the peer's end is gone" : "";
 }

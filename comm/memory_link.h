@@ -52,6 +52,7 @@ class MemoryLink : public Link {
   LinkResult TryWrite(absl::Span<const struct iovec> pieces) override;
   LinkResult TryRead(absl::Span<const struct iovec> pieces) override;
   void ShutdownWrite() override;
+  bool PeerHasEnded() const override;
   int descriptor() const override { return -1; }
   std::string end_reason() const override;
 

@@ -5,11 +5,11 @@
 // There is one link for each ordered pair of ranks, opened by the sender when
 // it first sends to that receiver, so that two ranks which begin at the same
 // time do not cross. The implementation connects and accepts (TCP), or makes
-// pairs in memory.
+// pairs in memory. Nothing here waits.
 //
-// Threads: the three methods that take or give links belong to the
-// communicator's thread. The implementation adds accepted links from whatever
-// thread it has, and then notifies the waker.
+// Threads: everything belongs to the communicator's driving thread, one at a
+// time. The implementation adds accepted links from whatever thread it has, and
+// then notifies the waker.
 
 #ifndef SHOAL_COMM_POINT_TO_POINT_LINKS_H_
 #define SHOAL_COMM_POINT_TO_POINT_LINKS_H_
@@ -19,12 +19,25 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "shoal/base/dialect.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/waker.h"
 
 namespace shoal::internal {
+
+// A link that is being opened. Destroying it gives up.
+class LinkOpening {
+ public:
+  virtual ~LinkOpening() = default;
+
+  // The link; null while it is not there yet. An error means that the peer
+  // cannot be reached, and names its address. Not called again after either.
+  virtual absl::StatusOr<std::unique_ptr<Link>> TryFinish() = 0;
+
+  // For poll(2): writable when it is time for `TryFinish`. Valid only after a
+  // try in vain, until the next.
+  virtual int descriptor() const = 0;
+};
 
 class PointToPointLinks {
  public:
@@ -33,12 +46,8 @@ class PointToPointLinks {
   // Notified when a link was accepted. Called once, before the other methods.
   virtual void SetWaker(std::shared_ptr<Waker> waker) = 0;
 
-  // Opens the link on which this rank sends to `peer`; waits for the peer, at
-  // most for `timeout`, and not once the job has failed. `DEADLINE_EXCEEDED`
-  // after the time-out; any other error means that the peer cannot be reached.
-  // Errors name the peer's address.
-  virtual absl::StatusOr<std::unique_ptr<Link>> OpenOutgoing(
-      int peer, absl::Duration timeout) = 0;
+  // Begins to open the link on which this rank sends to `peer`.
+  virtual std::unique_ptr<LinkOpening> OpenOutgoing(int peer) = 0;
 
   // True when `TakeIncoming` would return something. One atomic load.
   virtual bool HasIncoming() const = 0;

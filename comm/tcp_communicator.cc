@@ -21,11 +21,11 @@
 #include "shoal/comm/engine_communicator.h"
 #include "shoal/comm/identity_communicator.h"
 #include "shoal/comm/joined_world.h"
+#include "shoal/comm/tcp_group_factory.h"
 #include "shoal/comm/tcp_job.h"
 #include "shoal/comm/tcp_link.h"
 #include "shoal/comm/tcp_point_to_point_links.h"
 #include "shoal/comm/timeouts.h"
-#include "shoal/comm/waker.h"
 
 namespace shoal {
 namespace {
@@ -73,34 +73,32 @@ absl::StatusOr<std::shared_ptr<internal::TcpJob>> MakeJob(
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(
     const TcpOptions& options, JoinedWorld world) {
-  internal::EngineCommunicatorOptions engine;
-  engine.rank = options.rank;
-  engine.world_size = options.world_size;
-  SHOAL_ASSIGN_OR_RETURN(engine.waker, internal::Waker::Create());
-  SHOAL_ASSIGN_OR_RETURN(internal::TcpLinkFactory factory,
+  SHOAL_ASSIGN_OR_RETURN(internal::TcpLinkFactory links,
                          internal::TcpLinkFactory::Create());
-  for (internal::GuardedDescriptor& socket : world.collective) {
-    engine.links.emplace_back();
-    if (!socket.valid()) continue;
-    SHOAL_ASSIGN_OR_RETURN(engine.links.back(),
-                           factory.Make(std::move(socket)));
-  }
-  SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<internal::TcpJob> job,
-                         MakeJob(options, &world));
+  internal::TcpGroupFactoryOptions groups(std::move(links));
+  groups.self = {options.job_id, world.session, options.rank,
+                 options.world_size};
   std::vector<std::vector<std::string>> addresses;
   for (const internal::PeerInfo& peer : world.peers) {
     addresses.push_back(peer.addresses);
   }
-  engine.point_to_point_links = internal::MakeTcpPointToPointLinks(
-      {options.job_id, world.session, options.rank, options.world_size},
-      std::move(addresses), job, std::move(factory));
-  engine.domain = std::move(job);
-  engine.policy = world.options.policy;
-  engine.engine.slice_bytes = world.options.slice_bytes;
-  engine.operation_timeout = options.timeouts.operation;
-  engine.close_timeout = options.timeouts.close;
-  engine.cores_to_spare = HaveCoresToSpare(world, options.rank);
-  return internal::MakeEngineCommunicator(std::move(engine));
+  groups.addresses =
+      std::make_shared<const std::vector<internal::PeerAddresses>>(
+          internal::ResolvePeers(addresses));
+  groups.slice_bytes = world.options.slice_bytes;
+  groups.close_timeout = options.timeouts.close;
+  groups.grace = options.timeouts.grace;
+  groups.cores_to_spare = HaveCoresToSpare(world, options.rank);
+  SHOAL_ASSIGN_OR_RETURN(groups.job, MakeJob(options, &world));
+  const auto factory =
+      std::make_shared<internal::TcpGroupFactory>(std::move(groups));
+  internal::EngineCommunicatorOptions communicator;
+  communicator.policy = world.options.policy;
+  communicator.operation_timeout = options.timeouts.operation;
+  communicator.groups = factory;
+  SHOAL_ASSIGN_OR_RETURN(communicator.driver,
+                         factory->MakeWorld(std::move(world.collective)));
+  return internal::MakeEngineCommunicator(std::move(communicator));
 }
 
 }  // namespace

@@ -2,33 +2,42 @@
 
 #include "shoal/comm/tcp_job.h"
 
-#include <algorithm>
-#include <atomic>
-#include <cstdint>
+#include <cstddef>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "shoal/base/mutex.h"
 #include "shoal/base/status_macros.h"
-#include "shoal/comm/call.h"
+#include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/failure_domain.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/job_monitor.h"
+#include "shoal/comm/link_inbox.h"
 #include "shoal/comm/service_thread.h"
 #include "shoal/comm/waker.h"
 
 namespace shoal::internal {
 namespace {
 
-bool IsCollective(const Call& call) {
-  return call.signature.kind != CallKind::kSend &&
-         call.signature.kind != CallKind::kRecv;
+// Of communicators that this rank has not begun to make. Peers are ahead of it
+// by less than one Split in each of its threads.
+constexpr std::size_t kMaxEarlyLinks = 1024;
+
+std::set<int> AllBut(int rank, int world_size) {
+  std::set<int> others;
+  for (int other = 0; other < world_size; ++other) {
+    if (other != rank) others.insert(other);
+  }
+  return others;
 }
 
 }  // namespace
@@ -37,7 +46,11 @@ absl::StatusOr<std::shared_ptr<TcpJob>> TcpJob::Create(TcpJobOptions options) {
   SHOAL_ASSIGN_OR_RETURN(std::shared_ptr<ServiceThread> service,
                          ServiceThread::Get());
   ServiceThread* const thread = service.get();
-  std::shared_ptr<TcpJob> job(new TcpJob(std::move(service)));
+  std::shared_ptr<TcpJob> job(new TcpJob(
+      std::move(service),
+      std::make_shared<LinkInbox>(std::set<int>(),
+                                  AllBut(options.rank, options.world_size),
+                                  /*waker=*/nullptr)));
   JobMonitorOptions monitor;
   monitor.self = {std::move(options.job_id), options.session, options.rank,
                   options.world_size};
@@ -48,18 +61,24 @@ absl::StatusOr<std::shared_ptr<TcpJob>> TcpJob::Create(TcpJobOptions options) {
   monitor.log = std::move(options.log);
   // The job closes its monitor before it goes, so it outlives these.
   TcpJob* const self = job.get();
-  monitor.report = [self] { return self->Report(); };
-  monitor.on_failed = [self] { self->OnFailed(); };
-  monitor.on_link = [self](int peer, GuardedDescriptor socket) {
-    self->OnLink(peer, std::move(socket));
+  monitor.report = [self](CommunicatorId id) {
+    return self->communicators_.Report(id);
+  };
+  monitor.on_failed = [self] { self->communicators_.NotifyAll(); };
+  monitor.on_link = [self](const LinkDescription& link,
+                           absl::FunctionRef<GuardedDescriptor()> take) {
+    return self->OnLink(link, take);
   };
   SHOAL_ASSIGN_OR_RETURN(job->monitor_,
                          JobMonitor::Start(thread, std::move(monitor)));
   return job;
 }
 
-TcpJob::TcpJob(std::shared_ptr<ServiceThread> service)
-    : service_(std::move(service)) {}
+TcpJob::TcpJob(std::shared_ptr<ServiceThread> service,
+               std::shared_ptr<LinkInbox> world_inbox)
+    : service_(std::move(service)), world_inbox_(std::move(world_inbox)) {
+  inboxes_[kWorldId] = world_inbox_;
+}
 
 TcpJob::~TcpJob() {
   if (monitor_ != nullptr) monitor_->Close();
@@ -82,71 +101,65 @@ absl::Status TcpJob::FailAfterTimeout(const OperationReport& report,
   return monitor_->FailAfterTimeout(report, timeout);
 }
 
-void TcpJob::Enter(std::uint64_t sequence, const Call& call) {
-  MutexLock lock(&report_mutex_);
-  in_operation_ = true;
-  sequence_ = sequence;
-  call_ = call;
-  if (IsCollective(call)) entered_ = sequence;
+void TcpJob::AddCommunicator(CommunicatorId id, const ReportSource* source,
+                             Waker* waker) {
+  communicators_.Add(id, source, waker);
 }
 
-void TcpJob::Leave(std::uint64_t sequence, const Call& call, bool completed) {
-  MutexLock lock(&report_mutex_);
-  in_operation_ = false;
-  if (completed && IsCollective(call)) last_completed_ = sequence;
+void TcpJob::RemoveCommunicator(CommunicatorId id) {
+  if (communicators_.Remove(id)) monitor_->SayGoodbye();
 }
 
-OperationReport TcpJob::Report() const {
-  MutexLock lock(&report_mutex_);
-  OperationReport report;
-  report.entered = entered_;
-  report.last_completed = last_completed_;
-  report.in_operation = in_operation_;
-  report.collective = IsCollective(call_);
-  if (in_operation_) {
-    report.operation = absl::StrCat(call_.ToString(), " #", sequence_);
+void TcpJob::OpenInbox(CommunicatorId id, std::shared_ptr<LinkInbox> inbox) {
+  MutexLock lock(&mutex_);
+  std::vector<EarlyLink> others;
+  for (EarlyLink& link : early_links_) {
+    if (link.communicator != id) {
+      others.push_back(std::move(link));
+      continue;
+    }
+    // Otherwise the link ends, and its sender finds out.
+    inbox
+        ->Put(LinkPurpose::kCollective, link.peer,
+              [&link] { return std::move(link.socket); })
+        .IgnoreError();
   }
-  return report;
+  early_links_ = std::move(others);
+  inboxes_[id] = std::move(inbox);
 }
 
-// The world's communicator is the job's only one.
-void TcpJob::BeginClose() { monitor_->SayGoodbye(); }
-
-void TcpJob::AddWaker(Waker* waker) {
+void TcpJob::CloseInbox(CommunicatorId id) {
   MutexLock lock(&mutex_);
-  wakers_.push_back(waker);
-  if (job_failed_) waker->Notify();
+  inboxes_.erase(id);
 }
 
-void TcpJob::RemoveWaker(Waker* waker) {
+absl::Status TcpJob::OnLink(const LinkDescription& link,
+                            absl::FunctionRef<GuardedDescriptor()> take) {
+  const bool collective = link.purpose == comm::LinkHello::COLLECTIVE;
+  if (!collective && link.purpose != comm::LinkHello::POINT_TO_POINT) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rank ", link.peer, " asks for a link that it should not ask for"));
+  }
   MutexLock lock(&mutex_);
-  wakers_.erase(std::remove(wakers_.begin(), wakers_.end(), waker),
-                wakers_.end());
-}
-
-void TcpJob::OnFailed() {
-  MutexLock lock(&mutex_);
-  job_failed_ = true;
-  for (Waker* const waker : wakers_) waker->Notify();
-}
-
-void TcpJob::SetLinkWaker(std::shared_ptr<Waker> waker) {
-  MutexLock lock(&mutex_);
-  link_waker_ = std::move(waker);
-  if (!links_.empty()) link_waker_->Notify();
-}
-
-void TcpJob::OnLink(int peer, GuardedDescriptor socket) {
-  MutexLock lock(&mutex_);
-  links_.emplace_back(peer, std::move(socket));
-  links_waiting_.store(true, std::memory_order_release);
-  if (link_waker_ != nullptr) link_waker_->Notify();
-}
-
-std::vector<std::pair<int, GuardedDescriptor>> TcpJob::TakeLinks() {
-  MutexLock lock(&mutex_);
-  links_waiting_.store(false, std::memory_order_release);
-  return std::exchange(links_, {});
+  if (const auto inbox = inboxes_.find(link.communicator);
+      inbox != inboxes_.end()) {
+    return inbox->second->Put(
+        collective ? LinkPurpose::kCollective : LinkPurpose::kPointToPoint,
+        link.peer, take);
+  }
+  // Nobody sends messages in a communicator before all of its ranks have it.
+  if (!collective) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", link.peer,
+                     " sends in a communicator that this rank has destroyed"));
+  }
+  if (early_links_.size() >= kMaxEarlyLinks) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rank ", link.peer, " asks for one link too many to ",
+                     "communicators that this rank does not know"));
+  }
+  early_links_.push_back({link.communicator, link.peer, take()});
+  return absl::OkStatus();
 }
 
 }  // namespace shoal::internal

@@ -10,23 +10,24 @@
 #ifndef SHOAL_COMM_TCP_JOB_H_
 #define SHOAL_COMM_TCP_JOB_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "shoal/base/mutex.h"
-#include "shoal/comm/call.h"
+#include "shoal/comm/communicator_registry.h"
 #include "shoal/comm/failure_domain.h"
 #include "shoal/comm/fork_guard.h"
+#include "shoal/comm/link_inbox.h"
 #include "shoal/comm/timeouts.h"
 #include "shoal/comm/waker.h"
 
@@ -34,6 +35,7 @@ namespace shoal::internal {
 
 class JobMonitor;
 class ServiceThread;
+struct LinkDescription;
 
 struct TcpJobOptions {
   int rank = 0;
@@ -62,46 +64,41 @@ class TcpJob final : public FailureDomain {
                                  const std::string& operation) override;
   absl::Status FailAfterTimeout(const OperationReport& report,
                                 absl::Duration timeout) override;
-  void Enter(std::uint64_t sequence, const Call& call) override;
-  void Leave(std::uint64_t sequence, const Call& call, bool completed) override;
-  void BeginClose() override;
-  void AddWaker(Waker* waker) override;
-  void RemoveWaker(Waker* waker) override;
+  void AddCommunicator(CommunicatorId id, const ReportSource* source,
+                       Waker* waker) override;
+  void RemoveCommunicator(CommunicatorId id) override;
 
-  // The sockets of point-to-point links that peers have opened, each with its
-  // peer. `waker` is notified when there are new ones. Thread-safe.
-  void SetLinkWaker(std::shared_ptr<Waker> waker);
-  bool HasLinks() const {
-    return links_waiting_.load(std::memory_order_acquire);
-  }
-  std::vector<std::pair<int, GuardedDescriptor>> TakeLinks();
+  // Where the links arrive that peers open to communicator `id`. The world's is
+  // there from the beginning. Those of another communicator may come before its
+  // inbox is opened, and wait. Thread-safe.
+  std::shared_ptr<LinkInbox> world_inbox() const { return world_inbox_; }
+  void OpenInbox(CommunicatorId id, std::shared_ptr<LinkInbox> inbox);
+  void CloseInbox(CommunicatorId id);
 
  private:
-  explicit TcpJob(std::shared_ptr<ServiceThread> service);
+  TcpJob(std::shared_ptr<ServiceThread> service,
+         std::shared_ptr<LinkInbox> world_inbox);
+
+  // A link to a communicator that this rank has not begun to make.
+  struct EarlyLink {
+    CommunicatorId communicator;
+    int peer;
+    GuardedDescriptor socket;
+  };
 
   // Called by the monitor.
-  OperationReport Report() const;
-  void OnFailed();
-  void OnLink(int peer, GuardedDescriptor socket);
+  absl::Status OnLink(const LinkDescription& link,
+                      absl::FunctionRef<GuardedDescriptor()> take);
 
   const std::shared_ptr<ServiceThread> service_;
+  const std::shared_ptr<LinkInbox> world_inbox_;
+  CommunicatorRegistry communicators_;
   std::shared_ptr<JobMonitor> monitor_;  // null if it could not be started
 
-  // What this rank is doing; a lock of its own, because each operation takes
-  // it twice.
-  mutable Mutex report_mutex_;
-  bool in_operation_ ABSL_GUARDED_BY(report_mutex_) = false;
-  std::uint64_t sequence_ ABSL_GUARDED_BY(report_mutex_) = 0;
-  Call call_ ABSL_GUARDED_BY(report_mutex_);
-  std::uint64_t entered_ ABSL_GUARDED_BY(report_mutex_) = 0;
-  std::uint64_t last_completed_ ABSL_GUARDED_BY(report_mutex_) = 0;
-
-  std::atomic<bool> links_waiting_{false};
   Mutex mutex_;
-  bool job_failed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<Waker*> wakers_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<Waker> link_waker_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::pair<int, GuardedDescriptor>> links_ ABSL_GUARDED_BY(mutex_);
+  std::map<CommunicatorId, std::shared_ptr<LinkInbox>> inboxes_
+      ABSL_GUARDED_BY(mutex_);
+  std::vector<EarlyLink> early_links_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::internal

@@ -5,8 +5,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,7 +15,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -23,13 +23,14 @@
 #include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/bootstrap_message.h"
 #include "shoal/comm/bootstrap_test_world.h"
-#include "shoal/comm/call.h"
 #include "shoal/comm/failure_domain.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/frame.h"
 #include "shoal/comm/joined_world.h"
+#include "shoal/comm/link_inbox.h"
 #include "shoal/comm/monotonic_clock.h"
 #include "shoal/comm/tcp_address.h"
+#include "shoal/comm/tcp_point_to_point_links.h"
 #include "shoal/comm/tcp_socket.h"
 #include "shoal/comm/timeouts.h"
 #include "shoal/comm/waker.h"
@@ -71,10 +72,25 @@ class TcpJobTest : public testing::Test {
     jobs_[rank] = TcpJob::Create(std::move(options)).value();
   }
 
+  // A communicator of the job that says `report` of itself.
+  struct Member final : public ReportSource {
+    OperationReport Report() const override { return report; }
+    const std::unique_ptr<Waker> waker = Waker::Create().value();
+    OperationReport report;
+  };
+
+  Member& AddCommunicator(int rank) {
+    Member& member = members_[rank];
+    jobs_[rank]->AddCommunicator(kWorldId, &member, member.waker.get());
+    return member;
+  }
+
   // Waits until the job of `rank` has failed, parked as a communicator does it.
   absl::Status AwaitFailure(int rank) {
-    const std::unique_ptr<Waker> waker = Waker::Create().value();
-    jobs_[rank]->AddWaker(waker.get());
+    constexpr CommunicatorId kExtra = 99;
+    const Member member;
+    Waker* const waker = member.waker.get();
+    jobs_[rank]->AddCommunicator(kExtra, &member, waker);
     while (!jobs_[rank]->failed()) {
       waker->PrepareToPark();
       if (!jobs_[rank]->failed()) {
@@ -83,14 +99,16 @@ class TcpJobTest : public testing::Test {
       }
       waker->Unpark();
     }
-    jobs_[rank]->RemoveWaker(waker.get());
-    return jobs_[rank]->status();
+    const absl::Status status = jobs_[rank]->status();
+    AddCommunicator(rank);  // so that this is not the last one
+    jobs_[rank]->RemoveCommunicator(kExtra);
+    return status;
   }
 
   // Leaves in good order, all ranks at once.
   void Leave() {
     for (const auto& job : jobs_) {
-      if (job != nullptr) job->BeginClose();
+      if (job != nullptr) job->RemoveCommunicator(kWorldId);
     }
     std::vector<std::thread> threads;
     for (auto& job : jobs_) {
@@ -100,6 +118,7 @@ class TcpJobTest : public testing::Test {
   }
 
   std::vector<JoinedWorld> joined_;
+  std::map<int, Member> members_;
   std::vector<std::shared_ptr<TcpJob>> jobs_;
   Lines log_;
 };
@@ -107,9 +126,9 @@ class TcpJobTest : public testing::Test {
 TEST_F(TcpJobTest, LeavingIsNoFailure) {
   Form(4);
   for (int rank = 0; rank < 4; ++rank) StartJob(rank);
-  jobs_[2]->BeginClose();
+  jobs_[2]->RemoveCommunicator(kWorldId);
   jobs_[2] = nullptr;
-  jobs_[0]->BeginClose();
+  jobs_[0]->RemoveCommunicator(kWorldId);
   jobs_[0] = nullptr;
   EXPECT_FALSE(jobs_[1]->failed());
   EXPECT_FALSE(jobs_[3]->failed());
@@ -169,7 +188,7 @@ TEST_F(TcpJobTest, ARankThatTalksNonsenseIsNamed) {
 TEST_F(TcpJobTest, ALostDataLinkOfARankThatLeftSaysSo) {
   Form(3);
   for (int rank = 0; rank < 3; ++rank) StartJob(rank);
-  jobs_[1]->BeginClose();
+  jobs_[1]->RemoveCommunicator(kWorldId);
   EXPECT_THAT(jobs_[0]->FailAfterLostLink(1, "Barrier #4"),
               StatusIs(absl::StatusCode::kUnavailable,
                        AllOf(HasSubstr("rank 1"), HasSubstr("left"),
@@ -213,20 +232,14 @@ TEST_F(TcpJobTest, ATimeoutNamesTheRankThatIsBehind) {
   patient.answer_window = absl::Seconds(60);
   Form(3);
   for (int rank = 0; rank < 3; ++rank) StartJob(rank, patient);
-  Call call;
-  call.signature.kind = CallKind::kBarrier;
-  for (int rank = 0; rank < 3; ++rank) {
-    for (std::uint64_t sequence = 1; sequence <= 6; ++sequence) {
-      jobs_[rank]->Enter(sequence, call);
-      jobs_[rank]->Leave(sequence, call, true);
-    }
-  }
-  for (const int rank : {0, 2}) jobs_[rank]->Enter(7, call);
   OperationReport report;
-  report.entered = 7;
+  report.entered = 6;
   report.last_completed = 6;
+  for (int rank = 0; rank < 3; ++rank) AddCommunicator(rank).report = report;
+  report.entered = 7;
   report.in_operation = true;
-  report.operation = absl::StrCat(call.ToString(), " #7");
+  report.operation = "Barrier(dissemination) #7";
+  for (const int rank : {0, 2}) members_[rank].report = report;
   EXPECT_THAT(jobs_[2]->FailAfterTimeout(report, absl::Seconds(2)),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        AllOf(HasSubstr("rank 1"), HasSubstr("alive"),
@@ -257,7 +270,11 @@ TEST_F(TcpJobTest, LinksComeFromRanksOfThisRunOnly) {
   StartJob(0);
   StartJob(1);
   const std::shared_ptr<Waker> waker = Waker::Create().value();
-  jobs_[1]->SetLinkWaker(waker);
+  const std::shared_ptr<LinkInbox> inbox = jobs_[1]->world_inbox();
+  inbox->SetWaker(waker);
+  const auto has_links = [&inbox] {
+    return inbox->Has(LinkPurpose::kPointToPoint);
+  };
 
   const GuardedDescriptor garbage = dial("garbage");
   log_.Await("its first bytes");
@@ -268,22 +285,22 @@ TEST_F(TcpJobTest, LinksComeFromRanksOfThisRunOnly) {
   hello->set_purpose(comm::LinkHello::COLLECTIVE);
   const GuardedDescriptor other_purpose = dial(framed());
   log_.Await("should not ask for");
-  EXPECT_FALSE(jobs_[1]->HasLinks());
+  EXPECT_FALSE(has_links());
   hello->set_purpose(comm::LinkHello::POINT_TO_POINT);
   // The first message follows the hello at once.
   const GuardedDescriptor good = dial(framed() + "payload");
-  while (!jobs_[1]->HasLinks()) {
+  while (!has_links()) {
     waker->PrepareToPark();
-    if (!jobs_[1]->HasLinks()) {
+    if (!has_links()) {
       pollfd entry = {waker->descriptor(), POLLIN, 0};
       poll(&entry, 1, -1);
     }
     waker->Unpark();
   }
-  auto links = jobs_[1]->TakeLinks();
+  auto links = inbox->Take(LinkPurpose::kPointToPoint);
   ASSERT_EQ(links.size(), 1u);
   EXPECT_EQ(links[0].first, 0);
-  EXPECT_FALSE(jobs_[1]->HasLinks());
+  EXPECT_FALSE(has_links());
   char bytes[16];
   pollfd entry = {links[0].second.get(), POLLIN, 0};
   poll(&entry, 1, -1);
@@ -291,8 +308,43 @@ TEST_F(TcpJobTest, LinksComeFromRanksOfThisRunOnly) {
   EXPECT_EQ(std::string(bytes, 7), "payload");
   const GuardedDescriptor twice = dial(framed());
   while (log_.lines().size() < 4) std::this_thread::yield();
-  EXPECT_FALSE(jobs_[1]->HasLinks());
+  EXPECT_FALSE(has_links());
   EXPECT_FALSE(jobs_[1]->failed());
+  Leave();
+}
+
+// Links of a group come before this rank knows of the group, and go where its
+// inbox is then opened.
+TEST_F(TcpJobTest, LinksOfAGroupWaitForItsInbox) {
+  constexpr CommunicatorId kGroup = (CommunicatorId{2} << 32) + 5;
+  Form(3);
+  for (int rank = 0; rank < 3; ++rank) StartJob(rank);
+  const LinkExpectation self = {"test", joined_[2].session, 2, 3};
+  const SocketAddress address =
+      Resolve(*ParseHostPort(joined_[0].peers[0].addresses[0]))->front();
+  const auto dial = [&](comm::LinkHello::Purpose purpose, CommunicatorId id) {
+    return ConnectAndSend(address, EncodeLinkHello(self, 0, purpose, id),
+                          MonotonicNow() + absl::Seconds(60),
+                          [] { return false; })
+        .value();
+  };
+  const GuardedDescriptor early = dial(comm::LinkHello::COLLECTIVE, kGroup);
+  // Nobody sends messages before the group is there.
+  const GuardedDescriptor message =
+      dial(comm::LinkHello::POINT_TO_POINT, kGroup);
+  log_.Await("that this rank has destroyed");
+  const std::shared_ptr<Waker> waker = Waker::Create().value();
+  const auto inbox =
+      std::make_shared<LinkInbox>(std::set<int>{2}, std::set<int>{2}, waker);
+  jobs_[0]->OpenInbox(kGroup, inbox);
+  while (!inbox->Has(LinkPurpose::kCollective)) std::this_thread::yield();
+  EXPECT_EQ(inbox->Take(LinkPurpose::kCollective)[0].first, 2);
+  EXPECT_FALSE(jobs_[0]->world_inbox()->Has(LinkPurpose::kPointToPoint));
+  const GuardedDescriptor good = dial(comm::LinkHello::POINT_TO_POINT, kGroup);
+  while (!inbox->Has(LinkPurpose::kPointToPoint)) std::this_thread::yield();
+  jobs_[0]->CloseInbox(kGroup);
+  const GuardedDescriptor late = dial(comm::LinkHello::POINT_TO_POINT, kGroup);
+  while (log_.lines().size() < 2) std::this_thread::yield();
   Leave();
 }
 
@@ -306,7 +358,7 @@ TEST_F(TcpJobTest, ClosingEndsThoughAPeerTakesNothing) {
   Timeouts timeouts;
   timeouts.close = absl::Milliseconds(100);
   StartJob(0, timeouts);
-  jobs_[0]->BeginClose();
+  jobs_[0]->RemoveCommunicator(kWorldId);
   const absl::Time start = MonotonicNow();
   jobs_[0] = nullptr;
   EXPECT_GE(MonotonicNow() - start, absl::Milliseconds(100));

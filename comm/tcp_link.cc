@@ -2,6 +2,7 @@
 
 #include "shoal/comm/tcp_link.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -147,6 +148,11 @@ class TcpLink final : public Link {
     ErrorCode ignored;
     socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
     write_ended_ = true;
+  }
+
+  bool PeerHasEnded() const override {
+    pollfd entry = {descriptor(), POLLRDHUP, 0};
+    return poll(&entry, 1, 0) > 0;
   }
 
   int descriptor() const override {

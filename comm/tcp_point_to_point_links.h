@@ -11,20 +11,51 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/bootstrap_message.h"
+#include "shoal/comm/failure_domain.h"
+#include "shoal/comm/link_inbox.h"
 #include "shoal/comm/point_to_point_links.h"
+#include "shoal/comm/tcp_address.h"
 #include "shoal/comm/tcp_job.h"
 #include "shoal/comm/tcp_link.h"
 
 namespace shoal::internal {
 
-// `self` is this rank; `addresses` are those of each rank, to be tried in
-// order.
+// The way to one rank: addresses to be tried in order, or why there are none.
+using PeerAddresses = absl::StatusOr<std::vector<SocketAddress>>;
+
+// Resolves each rank's "host:port"s. Blocks while a name server is asked.
+std::vector<PeerAddresses> ResolvePeers(
+    const std::vector<std::vector<std::string>>& addresses);
+
+// The first message on a link of `self` to rank `to` of the job.
+std::string EncodeLinkHello(const LinkExpectation& self, int to,
+                            comm::LinkHello::Purpose purpose,
+                            CommunicatorId communicator);
+
+struct TcpPointToPointLinksOptions {
+  explicit TcpPointToPointLinksOptions(TcpLinkFactory factory)
+      : factory(std::move(factory)) {}
+
+  LinkExpectation self;  // in the job
+  CommunicatorId communicator = kWorldId;
+  // The ranks of the job, by rank of the communicator.
+  std::vector<int> job_ranks;
+  // By rank of the job.
+  std::shared_ptr<const std::vector<PeerAddresses>> addresses;
+  std::shared_ptr<TcpJob> job;
+  std::shared_ptr<LinkInbox> inbox;
+  TcpLinkFactory factory;
+};
+
+// The job does not know the inbox any more once the links are destroyed.
 std::unique_ptr<PointToPointLinks> MakeTcpPointToPointLinks(
-    LinkExpectation self, std::vector<std::vector<std::string>> addresses,
-    std::shared_ptr<TcpJob> job, TcpLinkFactory factory);
+    TcpPointToPointLinksOptions options);
 
 }  // namespace shoal::internal
 

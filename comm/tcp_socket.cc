@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -136,38 +137,58 @@ bool IsConnectedToItself(int descriptor) {
   return local.ok() && peer.ok() && local->ToString() == peer->ToString();
 }
 
-absl::StatusOr<GuardedDescriptor> ConnectAndSend(
-    const SocketAddress& address, absl::string_view first_bytes,
-    absl::Time deadline, absl::FunctionRef<bool()> cancelled) {
-  const std::string name = address.ToString();
+absl::StatusOr<Connecting> Connecting::Begin(const SocketAddress& address,
+                                             absl::string_view first_bytes) {
+  std::string name = address.ToString();
   SHOAL_ASSIGN_OR_RETURN(GuardedDescriptor socket,
                          OpenSocket(address.family()));
   if (connect(socket.get(), address.get(), address.length) != 0 &&
       errno != EINPROGRESS && errno != EINTR) {
     return SocketError(errno, absl::StrCat("cannot connect to ", name));
   }
-  SHOAL_RETURN_IF_ERROR(
-      AwaitReady(socket.get(), POLLOUT, name, deadline, cancelled));
-  int error = 0;
-  socklen_t length = sizeof error;
-  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error == 0 && IsConnectedToItself(socket.get())) error = ECONNREFUSED;
-  if (error != 0) {
-    return SocketError(error, absl::StrCat("cannot connect to ", name));
+  return Connecting(std::move(socket), std::move(name),
+                    std::string(first_bytes));
+}
+
+absl::StatusOr<bool> Connecting::TryFinish() {
+  if (!connected_) {
+    pollfd entry = {socket_.get(), POLLOUT, 0};
+    if (poll(&entry, 1, 0) <= 0) return false;
+    int error = 0;
+    socklen_t length = sizeof error;
+    getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error == 0 && IsConnectedToItself(socket_.get())) error = ECONNREFUSED;
+    if (error != 0) {
+      return SocketError(error, absl::StrCat("cannot connect to ", address_));
+    }
+    connected_ = true;
   }
-  while (!first_bytes.empty()) {
-    const ssize_t sent = send(socket.get(), first_bytes.data(),
-                              first_bytes.size(), MSG_NOSIGNAL);
+  while (!unsent_.empty()) {
+    const ssize_t sent =
+        send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
-      first_bytes.remove_prefix(static_cast<std::size_t>(sent));
+      unsent_.erase(0, static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
-      SHOAL_RETURN_IF_ERROR(
-          AwaitReady(socket.get(), POLLOUT, name, deadline, cancelled));
+      return false;
     } else if (errno != EINTR) {
-      return SocketError(errno, absl::StrCat("cannot write to ", name));
+      return SocketError(errno, absl::StrCat("cannot write to ", address_));
     }
   }
-  return socket;
+  return true;
+}
+
+absl::StatusOr<GuardedDescriptor> ConnectAndSend(
+    const SocketAddress& address, absl::string_view first_bytes,
+    absl::Time deadline, absl::FunctionRef<bool()> cancelled) {
+  SHOAL_ASSIGN_OR_RETURN(Connecting connecting,
+                         Connecting::Begin(address, first_bytes));
+  while (true) {
+    SHOAL_ASSIGN_OR_RETURN(const bool done, connecting.TryFinish());
+    if (done) return connecting.Take();
+    SHOAL_RETURN_IF_ERROR(AwaitReady(connecting.descriptor(), POLLOUT,
+                                     connecting.address(), deadline,
+                                     cancelled));
+  }
 }
 
 void DrainAndClose(std::vector<GuardedDescriptor> sockets,

@@ -11,6 +11,8 @@
 #ifndef SHOAL_COMM_TCP_SOCKET_H_
 #define SHOAL_COMM_TCP_SOCKET_H_
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -37,6 +39,38 @@ absl::StatusOr<GuardedDescriptor> OpenSocket(int family);
 // TCP lets a socket connect to itself when the kernel happens to choose the
 // port that is being dialled and nobody listens on it.
 bool IsConnectedToItself(int descriptor);
+
+// A connection that is being made, without waiting: connects, then writes its
+// first bytes. Movable; one thread at a time.
+class Connecting {
+ public:
+  // Errors, here and below, name the address.
+  static absl::StatusOr<Connecting> Begin(const SocketAddress& address,
+                                          absl::string_view first_bytes);
+
+  // Goes on as far as it can; true once the connection stands and the bytes are
+  // written.
+  absl::StatusOr<bool> TryFinish();
+
+  // Until then: becomes writable when it is time to try again.
+  int descriptor() const { return socket_.get(); }
+  const std::string& address() const { return address_; }
+
+  // The connection. Call once, when done.
+  GuardedDescriptor Take() { return std::move(socket_); }
+
+ private:
+  Connecting(GuardedDescriptor socket, std::string address,
+             std::string first_bytes)
+      : socket_(std::move(socket)),
+        address_(std::move(address)),
+        unsent_(std::move(first_bytes)) {}
+
+  GuardedDescriptor socket_;
+  std::string address_;
+  std::string unsent_;
+  bool connected_ = false;
+};
 
 // Connects and writes `first_bytes`, blocking, until `deadline` (all deadlines
 // here are times of MonotonicNow), and while
