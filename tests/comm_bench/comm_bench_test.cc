@@ -129,7 +129,15 @@ TEST(CommBenchExplainTest, NeedsNoRanks) {
   Bench run({{"--world=4", "--explain", "-b", "4", "-e", "4M", "-f", "4"}});
   ASSERT_TRUE(run.ToTheEnd());
   EXPECT_TRUE(run.exit().ok()) << run.errors();
-  EXPECT_THAT(run.output(), ContainsRegex(" 4 MiB +1048576 +ring\n"));
+  EXPECT_THAT(run.output(), ContainsRegex(" 4 MiB +1048576 +[a-z]"));
+}
+
+TEST(CommBenchExplainTest, FollowsRank0sEnvironment) {
+  const auto run = tests::RunInShell(
+      program_path,
+      "SHOAL_ALGO=halving-doubling exec \"$0\" --explain -b 64 -e 64");
+  EXPECT_TRUE(run->exit(0).ok()) << run->error_output(0);
+  EXPECT_THAT(run->output(0), ContainsRegex(" 64 B +16 +halving-doubling\n"));
 }
 
 TEST(CommBenchFlagsTest, HelpIsNoError) {

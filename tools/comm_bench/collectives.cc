@@ -34,6 +34,11 @@ Segments TheReduction(std::int64_t count, const Place&) {
   return {{0, count, kReduced, 0}};
 }
 
+Segments TheReductionOnTheRoot(std::int64_t count, const Place& place) {
+  if (place.rank != place.root) return {};
+  return TheReduction(count, place);
+}
+
 Segments OwnPartOfTheReduction(std::int64_t count, const Place& place) {
   return {{0, count, kReduced, place.rank * count}};
 }
@@ -42,6 +47,23 @@ Segments InputsOfAll(std::int64_t count, const Place& place) {
   Segments segments;
   for (int rank = 0; rank < place.world_size; ++rank) {
     segments.push_back({rank * count, count, rank, 0});
+  }
+  return segments;
+}
+
+Segments InputsOfAllOnTheRoot(std::int64_t count, const Place& place) {
+  if (place.rank != place.root) return {};
+  return InputsOfAll(count, place);
+}
+
+Segments OwnPartOfTheRootsInput(std::int64_t count, const Place& place) {
+  return {{0, count, place.root, place.rank * count}};
+}
+
+Segments OwnPartOfEachInput(std::int64_t count, const Place& place) {
+  Segments segments;
+  for (int rank = 0; rank < place.world_size; ++rank) {
+    segments.push_back({rank * count, count, rank, place.rank * count});
   }
   return segments;
 }
@@ -128,6 +150,51 @@ std::vector<Collective> MakeCollectives() {
              return e.communicator->Broadcast(e.output, e.root, e.options);
            },
        .expected = InputOfTheRoot},
+      {.name = "reduce",
+       .kind = CallKind::kReduce,
+       .has_op = true,
+       .has_root = true,
+       .needs_barrier = true,
+       .bus_factor = Once,
+       .run =
+           [](const Exercise& e) {
+             return e.communicator->Reduce(e.input, e.output, e.op, e.root,
+                                           e.options);
+           },
+       .expected = TheReductionOnTheRoot},
+      {.name = "gather",
+       .kind = CallKind::kGather,
+       .input = Share::kPart,
+       .has_root = true,
+       .needs_barrier = true,
+       .bus_factor = AllButOwnPart,
+       .run =
+           [](const Exercise& e) {
+             return e.communicator->Gather(e.input, e.output, e.root,
+                                           e.options);
+           },
+       .expected = InputsOfAllOnTheRoot},
+      {.name = "scatter",
+       .kind = CallKind::kScatter,
+       .output = Share::kPart,
+       .has_root = true,
+       .needs_barrier = true,
+       .bus_factor = AllButOwnPart,
+       .run =
+           [](const Exercise& e) {
+             return e.communicator->Scatter(e.input, e.output, e.root,
+                                            e.options);
+           },
+       .expected = OwnPartOfTheRootsInput},
+      {.name = "all_to_all",
+       .kind = CallKind::kAllToAll,
+       .has_parts = true,
+       .bus_factor = AllButOwnPart,
+       .run =
+           [](const Exercise& e) {
+             return e.communicator->AllToAll(e.input, e.output, e.options);
+           },
+       .expected = OwnPartOfEachInput},
       {.name = "sendrecv",
        .kind = {},
        .in_place = false,

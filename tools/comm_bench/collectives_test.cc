@@ -37,6 +37,10 @@ TEST(CollectiveTest, BusFactorsAreThoseOfNcclTests) {
   EXPECT_DOUBLE_EQ(Named("reduce_scatter").bus_factor(4), 0.75);
   EXPECT_DOUBLE_EQ(Named("all_gather").bus_factor(4), 0.75);
   EXPECT_DOUBLE_EQ(Named("broadcast").bus_factor(4), 1);
+  EXPECT_DOUBLE_EQ(Named("reduce").bus_factor(4), 1);
+  EXPECT_DOUBLE_EQ(Named("gather").bus_factor(4), 0.75);
+  EXPECT_DOUBLE_EQ(Named("scatter").bus_factor(4), 0.75);
+  EXPECT_DOUBLE_EQ(Named("all_to_all").bus_factor(4), 0.75);
   EXPECT_DOUBLE_EQ(Named("sendrecv").bus_factor(4), 1);
   EXPECT_DOUBLE_EQ(Named("all_reduce").bus_factor(1), 0);
 }
@@ -47,6 +51,7 @@ TEST(CollectiveTest, SizesAreSharedOut) {
   EXPECT_EQ(Named("all_gather").CountFor(3, 4), 0);
   EXPECT_EQ(Named("all_gather").BufferCount(Share::kWhole, 2, 4), 8);
   EXPECT_EQ(Named("all_gather").BufferCount(Share::kPart, 2, 4), 2);
+  EXPECT_EQ(Named("all_to_all").BufferCount(Share::kWhole, 2, 4), 8);
   EXPECT_EQ(Named("all_reduce").BufferCount(Share::kWhole, 10, 4), 10);
   EXPECT_EQ(Named("barrier").BufferCount(Share::kNothing, 10, 4), 0);
 }

@@ -7,7 +7,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
+#include "shoal/comm/algorithm.h"
 #include "shoal/comm/algorithm_policy.h"
+#include "shoal/comm/call.h"
 #include "shoal/tools/comm_bench/collectives.h"
 #include "shoal/tools/comm_bench/flags.h"
 
@@ -21,7 +23,10 @@ TEST(ExplainTextTest, FollowsThePolicy) {
   SHOAL_ASSERT_OK_AND_ASSIGN(const Flags flags,
                              ParseFlags({"-b", "1K", "-e", "1M", "-f", "32"}));
   AlgorithmPolicy policy;
-  policy.recursive_doubling_max_bytes.fill(32 << 10);
+  policy.rules = {{CallKind::kAllReduce, AlgorithmRule::kAnyWorld, 32 << 10,
+                   Algorithm::kRecursiveDoubling},
+                  {CallKind::kAllReduce, AlgorithmRule::kAnyWorld,
+                   AlgorithmRule::kAnySize, Algorithm::kRing}};
   SHOAL_ASSERT_OK_AND_ASSIGN(const std::string text,
                              ExplainText(flags, 4, policy));
   EXPECT_THAT(text, HasSubstr("# all_reduce, f32 sum, 4 ranks\n"));

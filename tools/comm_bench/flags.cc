@@ -327,10 +327,10 @@ std::string HelpText() {
   --help               shows this
 
 A time is the median over the timed calls, on the rank where it is longest. Calls
-follow one another at once; where some ranks could run ahead (broadcast), a
-barrier that is not timed comes before each. A size is that of the larger
+follow one another at once; where some ranks could run ahead (those with a
+root), a barrier that is not timed comes before each. A size is that of the larger
 buffer; bus bandwidth is size over time, times 2(n-1)/n for all_reduce, (n-1)/n
-for reduce_scatter and all_gather, otherwise 1. ping_pong is half a round trip
+where each rank has a part, otherwise 1. ping_pong is half a round trip
 between ranks 0 and 1. Sums and what arrives are exact: #wrong counts elements
 on all ranks.
 

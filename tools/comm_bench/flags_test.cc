@@ -127,7 +127,7 @@ TEST(ParseFlagsTest, ErrorsNameTheFlagTheValueAndTheChoice) {
   EXPECT_THAT(ErrorOf({"-r", "64"}), HasSubstr("--root"));
   EXPECT_THAT(ErrorOf({"-u", "2"}), HasSubstr("--unaligned"));
   EXPECT_THAT(ErrorOf({"-J", ""}), HasSubstr("--output_file"));
-  EXPECT_THAT(ErrorOf({"--algo=tree"}), HasSubstr("--algo"));
+  EXPECT_THAT(ErrorOf({"--algo=star"}), HasSubstr("--algo"));
   EXPECT_THAT(ErrorOf({"--halves=none"}), HasSubstr("in_place"));
   EXPECT_THAT(ErrorOf({"--collective=all_reduce,"}), HasSubstr("--collective"));
   EXPECT_THAT(ErrorOf({"-g", "1"}), HasSubstr("no flag -g"));
