@@ -143,7 +143,7 @@ TEST(MessageHeaderTest, RefusesWhatIsDamaged) {
       {5, 0, "message kind is 0"}, {5, 7, "message kind is 7"},
       {6, 0, "call kind is 0"},    {6, 8, "call kind is 8"},
       {7, 8, "element type is 8"}, {7, 255, "element type is 255"},
-      {8, 5, "reduction is 5"},    {9, 5, "algorithm is 5"},
+      {8, 99, "reduction is 99"},  {9, 5, "algorithm is 5"},
       {10, 1, "reserved part 1"},  {11, 0x80, "reserved part 1"},
       {15, 0x80, "root is -"},     {23, 0x80, "count is -"},
       {23, 0x41, "count is 4"},    {39, 0x41, "offset is 4"},
