@@ -21,7 +21,6 @@
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
 #include "shoal/base/timeout_scale.h"
-#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/bootstrap_message.h"
 #include "shoal/comm/bootstrap_test_world.h"
@@ -75,9 +74,6 @@ class BootstrapMemberTest : public testing::Test {
     comm::Welcome* const welcome = message.mutable_welcome();
     welcome->set_session(kSession);
     welcome->mutable_options()->set_slice_bytes(4711);
-    for (int i = 0; i < AlgorithmPolicy::kWorlds; ++i) {
-      welcome->mutable_options()->add_recursive_doubling_max_bytes(i);
-    }
     welcome->add_peers()->add_addresses("192.0.2.1:1");
     for (const std::string& address : addresses) {
       comm::Peer* const peer = welcome->add_peers();
