@@ -205,8 +205,9 @@ def time_text(seconds):
 
 
 def ratio_text(ratio):
-    mean, low, high = ratio
-    return "%.2f (%.2f to %.2f)" % (mean, low, high)
+    mean, low, high = ("%.2f" % value if value < 1000 else "> 999"
+                       for value in ratio)
+    return "%s (%s to %s)" % (mean, low, high)
 
 
 def markdown(rows, names):

@@ -84,6 +84,8 @@ class TextTest(unittest.TestCase):
                          ["4", "1 Ki", "64 Mi"])
         self.assertEqual(compare.time_text(99.94e-6), "99.9")
         self.assertEqual(compare.time_text(1234.5e-6), "1234")
+        self.assertEqual(compare.ratio_text((0.5, 0.25, 1e22)),
+                         "0.50 (0.25 to > 999)")
 
     def test_the_sizes_are_those_of_the_documents(self):
         self.assertEqual(compare.DEFAULT_SIZES[0], 4)
