@@ -18,8 +18,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/algorithm.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/fault.h"
@@ -184,28 +186,26 @@ class Random {
 SimulatedCall RandomCall(int world_size, Random* random) {
   constexpr CallKind kKinds[] = {CallKind::kAllReduce,     CallKind::kAllReduce,
                                  CallKind::kReduceScatter, CallKind::kAllGather,
-                                 CallKind::kBroadcast,     CallKind::kBarrier};
+                                 CallKind::kBroadcast,     CallKind::kBarrier,
+                                 CallKind::kReduce,        CallKind::kGather,
+                                 CallKind::kScatter,       CallKind::kAllToAll};
   SimulatedCall call;
   CallSignature& signature = call.signature;
   signature.kind = random->Of(kKinds);
-  signature.algorithm = Algorithm::kRing;
-  if (signature.kind == CallKind::kBarrier) {
-    signature.algorithm = Algorithm::kDissemination;
-    return call;
-  }
+  const absl::Span<const Algorithm> choice = AlgorithmsOf(signature.kind);
+  signature.algorithm = random->Of(choice);
+  if (signature.kind == CallKind::kBarrier) return call;
   signature.dtype = random->Of(kAllDTypes);
   signature.count =
       random->OneIn(4) ? random->Between(0, 2) : random->Between(0, 40);
-  if (signature.kind == CallKind::kBroadcast) {
-    signature.algorithm = Algorithm::kBinomialTree;
+  if (HasRoot(signature.kind)) {
     signature.root = static_cast<int>(random->Between(0, world_size - 1));
-    return call;
   }
   call.in_place = random->OneIn(2);
-  if (signature.kind == CallKind::kAllGather) return call;
-  signature.op = random->Of(kAllReduceOps);
-  if (signature.kind == CallKind::kAllReduce && random->OneIn(2)) {
-    signature.algorithm = Algorithm::kRecursiveDoubling;
+  if (HasReduction(signature.kind)) {
+    do {
+      signature.op = random->Of(kAllReduceOps);
+    } while (!ReduceOpTakes(signature.op, signature.dtype));
   }
   return call;
 }
@@ -218,7 +218,13 @@ SimulationPlan RandomPlan(bool disagree, Random* random) {
       random->OneIn(3) ? random->Between(1, 20) : random->Between(20, 400);
   plan.concurrent = static_cast<int>(random->Between(1, 4));
   std::vector<SimulatedCall> calls(random->Between(1, 5));
-  for (SimulatedCall& call : calls) call = RandomCall(plan.world_size, random);
+  for (SimulatedCall& call : calls) {
+    call = RandomCall(plan.world_size, random);
+    // In place a part makes room element by element: see schedule_direct.cc.
+    if (call.signature.kind == CallKind::kAllToAll) {
+      plan.capacity_bytes = std::max<std::size_t>(plan.capacity_bytes, 8);
+    }
+  }
   if (disagree) {
     // By which every rank hears of the difference at last.
     SimulatedCall barrier;

@@ -118,7 +118,8 @@ void AddDirectAllGather(bool in_place, Schedule* schedule) {
 }
 
 // In place a part makes room for the one that comes from the same rank, element
-// by element, as it leaves.
+// by element, as it leaves: so a link has to hold at least one whole element,
+// or both ends wait for the rest of it.
 void AddPairwiseAllToAll(bool in_place, Schedule* schedule) {
   const bool same = in_place && schedule->signature.kind == CallKind::kAllToAll;
   // All sends come first, so that no part is overwritten before it has left.

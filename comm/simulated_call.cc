@@ -85,9 +85,27 @@ CallMemory LayOut(const SimulatedCall& call, int rank, int world_size) {
   CallMemory memory;
   memory.input_bytes = memory.output_bytes = bytes;
   bool in_place = call.in_place;
+  const bool is_root = rank == signature.root;
   std::size_t input_in_output = 0;
   std::size_t output_in_input = 0;
   switch (signature.kind) {
+    case CallKind::kReduce:
+      in_place = in_place && is_root;
+      if (!is_root) memory.output_bytes = 0;
+      break;
+    case CallKind::kGather:
+      in_place = in_place && is_root;
+      memory.output_bytes = is_root ? bytes * world_size : 0;
+      input_in_output = bytes * rank;
+      break;
+    case CallKind::kScatter:
+      in_place = in_place && is_root;
+      memory.input_bytes = is_root ? bytes * world_size : 0;
+      output_in_input = bytes * rank;
+      break;
+    case CallKind::kAllToAll:
+      memory.input_bytes = memory.output_bytes = bytes * world_size;
+      break;
     case CallKind::kReduceScatter:
       memory.input_bytes = bytes * world_size;
       output_in_input = bytes * rank;
@@ -148,6 +166,28 @@ std::string MemoryAfter(const SimulatedCall& call, int rank, int world_size,
       break;
     case CallKind::kBroadcast:
       output = InputOf(signature, memory.output_bytes, signature.root, index);
+      break;
+    case CallKind::kReduce:
+      if (rank != signature.root) break;
+      output = Reduced(signature, memory.output_bytes, world_size, index);
+      break;
+    case CallKind::kGather:
+      if (rank != signature.root) break;
+      for (int r = 0; r < world_size; ++r) {
+        output += InputOf(signature, memory.input_bytes, r, index);
+      }
+      break;
+    case CallKind::kScatter:
+      output = InputOf(signature, memory.output_bytes * world_size,
+                       signature.root, index)
+                   .substr(rank * memory.output_bytes, memory.output_bytes);
+      break;
+    case CallKind::kAllToAll:
+      for (int r = 0; r < world_size; ++r) {
+        const std::size_t part = memory.input_bytes / world_size;
+        output += InputOf(signature, memory.input_bytes, r, index)
+                      .substr(rank * part, part);
+      }
       break;
     default:
       break;
