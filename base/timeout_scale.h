@@ -32,6 +32,17 @@ inline std::int64_t FewerIfSlow(std::int64_t count) {
   return std::max(fewer, std::min<std::int64_t>(count, 1));
 }
 
+// Takes every case of a sweep in an optimised build, and every fifth in a slow
+// one: the same ones in every process.
+class CaseSampler {
+ public:
+  bool Take() { return !slow_ || seen_++ % 5 == 0; }
+
+ private:
+  const bool slow_ = TimeoutScale() > 1;
+  int seen_ = 0;
+};
+
 }  // namespace shoal
 
 #endif  // SHOAL_BASE_TIMEOUT_SCALE_H_

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/call_options.h"
 #include "shoal/comm/communicator.h"
@@ -74,12 +75,14 @@ absl::Status CheckReduceScatter(Communicator* communicator, DType dtype,
 SHOAL_RANK_BODY(ReduceScatters) {
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                          context.Join());
+  CaseSampler sampler;
   for (const DType dtype : kAllDTypes) {
     for (const Algorithm algorithm : kForParts) {
       for (const bool in_place : {false, true}) {
         for (const ReduceOp op : kAllReduceOps) {
           if (!ReduceOpTakes(op, dtype)) continue;
           for (const std::int64_t count : kCounts) {
+            if (!sampler.Take()) continue;
             SHOAL_RETURN_IF_ERROR(CheckReduceScatter(
                 communicator.get(), dtype, op, algorithm, count, in_place));
           }
@@ -127,10 +130,12 @@ absl::Status CheckAllGather(Communicator* communicator, DType dtype,
 SHOAL_RANK_BODY(AllGathers) {
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                          context.Join());
+  CaseSampler sampler;
   for (const DType dtype : kAllDTypes) {
     for (const Algorithm algorithm : kForParts) {
       for (const bool in_place : {false, true}) {
         for (const std::int64_t count : kCounts) {
+          if (!sampler.Take()) continue;
           SHOAL_RETURN_IF_ERROR(CheckAllGather(communicator.get(), dtype,
                                                algorithm, count, in_place));
         }

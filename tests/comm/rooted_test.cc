@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/base/timeout_scale.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/buffer.h"
 #include "shoal/comm/call_options.h"
@@ -86,6 +87,7 @@ absl::Status CheckReduce(Communicator* communicator, const ReduceCase& test) {
 SHOAL_RANK_BODY(Reduces) {
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                          context.Join());
+  CaseSampler sampler;
   for (const DType dtype : kAllDTypes) {
     for (const Algorithm algorithm : kForReduce) {
       for (int root = 0; root < context.world_size; ++root) {
@@ -93,6 +95,7 @@ SHOAL_RANK_BODY(Reduces) {
         for (const ReduceOp op : kAllReduceOps) {
           if (!ReduceOpTakes(op, dtype)) continue;
           for (const std::int64_t count : kCounts) {
+            if (!sampler.Take()) continue;
             SHOAL_RETURN_IF_ERROR(
                 CheckReduce(communicator.get(),
                             {dtype, op, algorithm, count, root, in_place}));
@@ -170,10 +173,12 @@ absl::Status CheckScatter(Communicator* communicator, DType dtype,
 SHOAL_RANK_BODY(GathersAndScatters) {
   SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                          context.Join());
+  CaseSampler sampler;
   for (const DType dtype : kAllDTypes) {
     for (int root = 0; root < context.world_size; ++root) {
       for (const bool in_place : {false, true}) {
         for (const std::int64_t count : {0, 1, 2, 7, 1009, 60'013}) {
+          if (!sampler.Take()) continue;
           SHOAL_RETURN_IF_ERROR(
               CheckGather(communicator.get(), dtype, count, root, in_place));
           SHOAL_RETURN_IF_ERROR(
