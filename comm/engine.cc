@@ -228,12 +228,24 @@ Engine::~Engine() = default;
 
 Engine::OperationId Engine::Start(std::shared_ptr<const Schedule> schedule,
                                   const Call& call) {
+  const auto refuse = [this](absl::Status status) {
+    impl_->TakeFault(
+        {EngineFault::Kind::kUnable, impl_->rank, std::move(status)});
+  };
   if (!impl_->failed()) {
     if (absl::Status status = impl_->Check(*schedule); !status.ok()) {
-      impl_->FailAll(status);
+      refuse(std::move(status));
     }
   }
   const std::uint32_t slot = impl_->operations.Start(std::move(schedule), call);
+  Operation& operation = impl_->operations.at(slot);
+  if (!impl_->failed() && operation.steps_left() > 0 &&
+      !operation.ReserveScratch()) {
+    refuse(absl::ResourceExhaustedError(absl::StrCat(
+        "rank ", impl_->rank, " has no memory for the ",
+        operation.scratch_bytes(), " bytes that ", operation.ToString(),
+        " needs beside its buffers; a ring needs none, or few")));
+  }
   if (!impl_->failed()) impl_->Enqueue(slot);
   return impl_->operations.last_started();
 }

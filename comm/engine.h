@@ -64,7 +64,9 @@ class Engine {
   // Accepts an operation and makes no progress yet. `schedule` and the call's
   // memory must stay valid until the operation is done. Operations are numbered
   // from 1. After a failure the operation is done at once, with its status. A
-  // schedule of another rank or world is a failure (`INTERNAL`).
+  // schedule of another rank or world is a failure (`INTERNAL`), and so is one
+  // that needs more memory beside the call's than there is
+  // (`RESOURCE_EXHAUSTED`); both are faults of this rank (`kUnable`).
   OperationId Start(std::shared_ptr<const Schedule> schedule, const Call& call);
 
   // Moves what can be moved, on all links; true if anything moved. Never waits.

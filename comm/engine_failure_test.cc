@@ -234,6 +234,24 @@ TEST_F(EngineFailureTest, AForeignScheduleIsRefused) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("rank 0 of 3")));
 }
 
+TEST_F(EngineFailureTest, WithoutMemoryForItsScratchACallFails) {
+  Schedule schedule;
+  schedule.rank = kRank;
+  schedule.world_size = 3;
+  schedule.signature = SumOf(1);
+  // More bytes than a vector holds.
+  schedule.scratch_count = (std::int64_t{1} << 61) + 1;
+  schedule.steps = {Send(0, {BufferId::kScratch, 0, 1})};
+  const auto id = engine_->Start(std::make_shared<Schedule>(schedule), {});
+  ASSERT_TRUE(engine_->IsDone(id));
+  EXPECT_THAT(engine_->result(id),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("9223372036854775812 bytes")));
+  EXPECT_EQ(engine_->fault().kind, EngineFault::Kind::kUnable);
+  EXPECT_EQ(engine_->fault().peer, kRank);
+  EXPECT_EQ(peers_[0].writes, 0);
+}
+
 TEST_F(EngineFailureTest, AScheduleThatNeedsAMissingLinkIsRefused) {
   const auto id = Start(SumOf(1), {Send(kRank, Input(0, 1))}, nullptr, nullptr);
   ASSERT_TRUE(engine_->IsDone(id));

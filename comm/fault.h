@@ -31,6 +31,9 @@ struct EngineFault {
     kMismatch,
     // What the peer sent is no message, or none that its call has: `DATA_LOSS`.
     kCorrupt,
+    // This rank cannot run its own operation, `peer` being itself:
+    // `RESOURCE_EXHAUSTED` without memory for it, or `INTERNAL`.
+    kUnable,
   };
   Kind kind = Kind::kNone;
   int peer = -1;

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -66,8 +68,18 @@ void Operation::Start(std::uint64_t id,
   user_reduction_ = call.user_reduction;
   cursors_.assign(schedule_->steps.size(), Cursor());
   steps_left_ = static_cast<int>(schedule_->steps.size());
-  const std::size_t scratch_bytes = schedule_->scratch_count * element_size_;
-  if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
+}
+
+bool Operation::ReserveScratch() {
+  if (scratch_.size() >= scratch_bytes()) return true;
+  try {
+    scratch_.resize(scratch_bytes());
+  } catch (const std::bad_alloc&) {
+    return false;
+  } catch (const std::length_error&) {
+    return false;
+  }
+  return true;
 }
 
 void Operation::Clear() { schedule_.reset(); }
@@ -196,8 +208,7 @@ void Operation::AppendState(std::string* state) const {
   for (const Cursor& cursor : cursors_) {
     absl::StrAppend(state, cursor.complete ? "c" : "", cursor.processed, ",");
   }
-  const std::size_t scratch_bytes = schedule_->scratch_count * element_size_;
-  state->append(scratch_.data(), scratch_bytes);
+  state->append(scratch_.data(), scratch_bytes());
 }
 
 std::uint32_t OperationTable::Start(std::shared_ptr<const Schedule> schedule,

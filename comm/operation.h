@@ -34,6 +34,13 @@ class Operation {
   void Start(std::uint64_t id, std::shared_ptr<const Schedule> schedule,
              const Call& call);
 
+  // The memory beside the caller's that the schedule needs. False if there is
+  // none; it has to be there before any step is run.
+  bool ReserveScratch();
+  std::size_t scratch_bytes() const {
+    return static_cast<std::size_t>(schedule_->scratch_count) * element_size_;
+  }
+
   // Drops the schedule; memory is kept for the next operation.
   void Clear();
 
