@@ -52,7 +52,7 @@ struct AlgorithmRule {
   }
 };
 
-// The rules that docs/performance.md derives from measurements.
+// Estimates for loopback; docs/performance.md says where each comes from.
 std::vector<AlgorithmRule> DefaultAlgorithmRules();
 
 struct AlgorithmPolicy {
