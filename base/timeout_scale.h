@@ -32,11 +32,11 @@ inline std::int64_t FewerIfSlow(std::int64_t count) {
   return std::max(fewer, std::min<std::int64_t>(count, 1));
 }
 
-// Takes every case of a sweep in an optimised build, and every fifth in a slow
-// one: the same ones in every process.
+// Takes every case of a sweep in an optimised build, and every twentieth in a
+// slow one: the same ones in every process.
 class CaseSampler {
  public:
-  bool Take() { return !slow_ || seen_++ % 5 == 0; }
+  bool Take() { return !slow_ || seen_++ % 20 == 0; }
 
  private:
   const bool slow_ = TimeoutScale() > 1;

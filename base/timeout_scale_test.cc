@@ -37,13 +37,13 @@ TEST(TimeoutScaleTest, SlowBuildsGetFewerCasesButSome) {
   EXPECT_EQ(FewerIfSlow(0), 0);
 }
 
-TEST(CaseSamplerTest, TakesAllOrEveryFifth) {
+TEST(CaseSamplerTest, TakesAllOrEveryTwentieth) {
   for (const char* scale : {"1", "10"}) {
     SetScale(scale);
     CaseSampler sampler;
     int taken = 0;
-    for (int i = 0; i < 20; ++i) taken += sampler.Take() ? 1 : 0;
-    EXPECT_EQ(taken, TimeoutScale() > 1 ? 4 : 20);
+    for (int i = 0; i < 80; ++i) taken += sampler.Take() ? 1 : 0;
+    EXPECT_EQ(taken, TimeoutScale() > 1 ? 4 : 80);
   }
 }
 
