@@ -372,6 +372,7 @@ absl::Status SimulatedWorld::CheckFault(int index) const {
       explained = disagree;
       break;
     case EngineFault::Kind::kCorrupt:
+    case EngineFault::Kind::kUnable:
       break;
   }
   if (explained) return absl::OkStatus();
