@@ -20,6 +20,7 @@
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal {
 namespace {
@@ -136,6 +137,38 @@ absl::Status AppendRules(absl::string_view item,
   return absl::OkStatus();
 }
 
+// Whether the rank that completes a part of the result passes on exactly this
+// part, if any: then what it keeps can be rounded as what it sends, block by
+// block. In a tree it would depend on the root which operands are rounded.
+bool GoesWithLossyWire(Algorithm algorithm) {
+  return algorithm != Algorithm::kHalvingDoubling &&
+         algorithm != Algorithm::kTree;
+}
+
+absl::StatusOr<Algorithm> ChooseForLossyWire(const CallSignature& signature,
+                                             int world_size,
+                                             const AlgorithmPolicy& policy) {
+  if (signature.algorithm == Algorithm::kAuto) {
+    const Algorithm algorithm = Choose(signature, world_size, policy);
+    if (GoesWithLossyWire(algorithm)) return algorithm;
+    return signature.kind == CallKind::kReduce ? Algorithm::kChain
+                                               : Algorithm::kRing;
+  }
+  if (Has(signature.kind, signature.algorithm) &&
+      GoesWithLossyWire(signature.algorithm)) {
+    return signature.algorithm;
+  }
+  std::string names = "auto";
+  for (const Algorithm each : AlgorithmsOf(signature.kind)) {
+    if (GoesWithLossyWire(each)) {
+      absl::StrAppend(&names, ", ", AlgorithmName(each));
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(signature.ToString(), ": with the wire format ",
+                   WireFormatName(signature.wire), " choose one of ", names));
+}
+
 }  // namespace
 
 std::vector<AlgorithmRule> DefaultAlgorithmRules() {
@@ -217,6 +250,9 @@ absl::StatusOr<Algorithm> ChooseAlgorithm(const CallSignature& signature,
     return absl::InvalidArgumentError(
         absl::StrCat("no algorithm for ", signature.ToString(),
                      " in a world of ", world_size, " ranks"));
+  }
+  if (IsLossy(signature.wire)) {
+    return ChooseForLossyWire(signature, world_size, policy);
   }
   if (signature.algorithm == Algorithm::kAuto) {
     return Choose(signature, world_size, policy);

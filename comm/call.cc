@@ -15,6 +15,7 @@
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal {
 
@@ -125,6 +126,9 @@ std::string CallSignature::ToString(
   if (IsCollective(kind)) {
     absl::StrAppend(&text, kind == CallKind::kBarrier ? "" : ", ",
                     AlgorithmName(algorithm));
+  }
+  if (wire != WireFormat::kAsData) {
+    absl::StrAppend(&text, ", wire ", WireFormatName(wire));
   }
   return absl::StrCat(text, ")");
 }

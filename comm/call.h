@@ -19,6 +19,7 @@
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
 #include "shoal/comm/user_reduction.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal {
 
@@ -76,19 +77,23 @@ struct CallSignature {
   // `DigestOf` the parts of an AllGatherV, or of the buffers of an AllReduce of
   // several; 0 otherwise.
   std::uint64_t parts_digest = 0;
+  // Of reductions.
+  WireFormat wire = WireFormat::kAsData;
 
   friend bool operator==(const CallSignature& a, const CallSignature& b) {
     return a.kind == b.kind && a.dtype == b.dtype && a.op == b.op &&
            a.algorithm == b.algorithm && a.count == b.count &&
-           a.root == b.root && a.parts_digest == b.parts_digest;
+           a.root == b.root && a.parts_digest == b.parts_digest &&
+           a.wire == b.wire;
   }
   friend bool operator!=(const CallSignature& a, const CallSignature& b) {
     return !(a == b);
   }
 
   // For people: "AllReduce(f32 x 100, sum, ring)", "Broadcast(u8 x 3, root 1,
-  // binomial-tree)", "Barrier(dissemination)". With `counts` (see Call) also
-  // "AllGatherV(f32 x 9 = 2 + 0 + 7, ring)"; without, its digest.
+  // binomial-tree)", "Barrier(dissemination)", "AllReduce(f32 x 100, sum, ring,
+  // wire bf16)". With `counts` (see Call) also "AllGatherV(f32 x 9 = 2 + 0 + 7,
+  // ring)"; without, its digest.
   std::string ToString(absl::Span<const std::int64_t> counts = {}) const;
 };
 

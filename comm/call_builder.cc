@@ -25,6 +25,7 @@
 #include "shoal/comm/call_options.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal::internal {
 namespace {
@@ -160,8 +161,31 @@ absl::Status CheckCounts(absl::string_view method, absl::string_view name,
                    " has elements (", buffer.count, ")"));
 }
 
-absl::Status CheckOp(absl::string_view method, ReduceOp op, DType dtype,
-                     const CallOptions& options) {
+absl::Status CheckOptions(absl::string_view method, const CallOptions& options,
+                          bool has_wire_formats = false) {
+  if (options.timeout.has_value() && *options.timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method, ": the time-out must be more than zero, not ",
+                     absl::FormatDuration(*options.timeout)));
+  }
+  if (!IsValidAlgorithm(options.algorithm)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        method, ": unknown algorithm ", AlgorithmName(options.algorithm)));
+  }
+  if (!IsValidWireFormat(options.wire)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        method, ": unknown wire format ", WireFormatName(options.wire)));
+  }
+  if (options.wire != WireFormat::kAsData && !has_wire_formats) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method, ": has no choice of wire formats, but ",
+                     WireFormatName(options.wire), " is asked for"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReduction(absl::string_view method, ReduceOp op, DType dtype,
+                            const CallOptions& options) {
   if (!IsValidReduceOp(op)) {
     return absl::InvalidArgumentError(
         absl::StrCat(method, ": unknown reduction ", ReduceOpName(op)));
@@ -183,22 +207,25 @@ absl::Status CheckOp(absl::string_view method, ReduceOp op, DType dtype,
                      "; ask for "
                      "ReduceOp::kUser"));
   }
-  if (ReduceOpTakes(op, dtype)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      method, ": ", ReduceOpName(op),
-      " is a reduction of integers, but the buffers are ", DTypeName(dtype)));
-}
-
-absl::Status CheckOptions(absl::string_view method,
-                          const CallOptions& options) {
-  if (options.timeout.has_value() && *options.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(method, ": the time-out must be more than zero, not ",
-                     absl::FormatDuration(*options.timeout)));
-  }
-  if (!IsValidAlgorithm(options.algorithm)) {
+  if (!ReduceOpTakes(op, dtype)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        method, ": unknown algorithm ", AlgorithmName(options.algorithm)));
+        method, ": ", ReduceOpName(op),
+        " is a reduction of integers, but the buffers are ", DTypeName(dtype)));
+  }
+  SHOAL_RETURN_IF_ERROR(
+      CheckOptions(method, options, /*has_wire_formats=*/true));
+  if (!WireFormatTakes(options.wire, dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method, ": the wire format ", WireFormatName(options.wire),
+                     " is not one of ", DTypeName(dtype),
+                     "; f32 takes f16 and bf16, bf16 and q8_0 take f32"));
+  }
+  if (op == ReduceOp::kUser && options.wire == WireFormat::kF32) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        method,
+        ": the wire format f32 would give the user's reduction f32 "
+        "where it expects ",
+        DTypeName(dtype)));
   }
   return absl::OkStatus();
 }
@@ -268,12 +295,12 @@ absl::StatusOr<Call> CallBuilder::AllReduce(const ConstBuffer& input,
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
   SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
-  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype, options));
-  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  SHOAL_RETURN_IF_ERROR(CheckReduction(kMethod, op, input.dtype, options));
   SHOAL_RETURN_IF_ERROR(CheckSameCount(kMethod, input, output));
   SHOAL_RETURN_IF_ERROR(CheckSameMemoryOrDisjoint(kMethod, input, output));
   Call call = CollectiveCall(CallKind::kAllReduce, input, options);
   call.signature.op = op;
+  call.signature.wire = options.wire;
   call.user_reduction = options.user_reduction;
   call.input = input.data;
   call.output = output.data;
@@ -287,14 +314,14 @@ absl::StatusOr<Call> CallBuilder::ReduceScatter(
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "output", output));
   SHOAL_RETURN_IF_ERROR(CheckSameType(kMethod, input, output));
-  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype, options));
-  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  SHOAL_RETURN_IF_ERROR(CheckReduction(kMethod, op, input.dtype, options));
   SHOAL_RETURN_IF_ERROR(
       CheckParts(kMethod, "input", input, "output", output, world_size_));
   SHOAL_RETURN_IF_ERROR(CheckPartPlace(kMethod, "input", input, "output",
                                        output, rank_, rank_ * output.count));
   Call call = CollectiveCall(CallKind::kReduceScatter, output, options);
   call.signature.op = op;
+  call.signature.wire = options.wire;
   call.user_reduction = options.user_reduction;
   call.input = input.data;
   call.output = output.data;
@@ -352,12 +379,12 @@ absl::StatusOr<Call> CallBuilder::Reduce(const ConstBuffer& input,
                                          const CallOptions& options) const {
   constexpr absl::string_view kMethod = "Reduce";
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kMethod, "input", input));
-  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, input.dtype, options));
+  SHOAL_RETURN_IF_ERROR(CheckReduction(kMethod, op, input.dtype, options));
   SHOAL_RETURN_IF_ERROR(CheckRank(kMethod, "root", root, world_size_));
-  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
   Call call = CollectiveCall(CallKind::kReduce, input, options);
   call.signature.op = op;
   call.signature.root = root;
+  call.signature.wire = options.wire;
   call.user_reduction = options.user_reduction;
   call.input = input.data;
   if (rank_ != root) return call;
@@ -476,8 +503,7 @@ absl::StatusOr<Call> CallBuilder::AllReduceCoalesced(
   }
   if (buffers.size() == 1)
     return AllReduce(buffers[0], buffers[0], op, options);
-  SHOAL_RETURN_IF_ERROR(CheckOp(kMethod, op, buffers[0].dtype, options));
-  SHOAL_RETURN_IF_ERROR(CheckOptions(kMethod, options));
+  SHOAL_RETURN_IF_ERROR(CheckReduction(kMethod, op, buffers[0].dtype, options));
   Buffer whole = {nullptr, 0, buffers[0].dtype};
   std::vector<std::int64_t> counts;
   for (const Buffer& buffer : buffers) {
@@ -508,6 +534,7 @@ absl::StatusOr<Call> CallBuilder::AllReduceCoalesced(
   }
   Call call = CollectiveCall(CallKind::kAllReduce, whole, options);
   call.signature.op = op;
+  call.signature.wire = options.wire;
   call.user_reduction = options.user_reduction;
   call.signature.parts_digest = DigestOf(counts);
   call.counts = std::move(counts);

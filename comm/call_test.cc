@@ -11,6 +11,7 @@
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal {
 namespace {
@@ -168,7 +169,7 @@ TEST(CallSignatureTest, EveryFieldCounts) {
   const CallSignature base =
       Signature(CallKind::kAllReduce, DType::kF32, ReduceOp::kSum,
                 Algorithm::kRing, 100, 0);
-  std::vector<CallSignature> others(7, base);
+  std::vector<CallSignature> others(8, base);
   others[0].kind = CallKind::kReduceScatter;
   others[1].dtype = DType::kF64;
   others[2].op = ReduceOp::kMax;
@@ -176,6 +177,8 @@ TEST(CallSignatureTest, EveryFieldCounts) {
   others[4].count = 101;
   others[5].root = 1;
   others[6].parts_digest = 1;
+  others[7].wire = WireFormat::kBF16;
+  EXPECT_EQ(others[7].ToString(), "AllReduce(f32 x 100, sum, ring, wire bf16)");
   EXPECT_EQ(base, CallSignature(base));
   for (const CallSignature& other : others) {
     EXPECT_NE(base, other) << other.ToString();

@@ -240,10 +240,10 @@ Engine::OperationId Engine::Start(std::shared_ptr<const Schedule> schedule,
   const std::uint32_t slot = impl_->operations.Start(std::move(schedule), call);
   Operation& operation = impl_->operations.at(slot);
   if (!impl_->failed() && operation.steps_left() > 0 &&
-      !operation.ReserveScratch()) {
+      !operation.PrepareMemory()) {
     refuse(absl::ResourceExhaustedError(absl::StrCat(
         "rank ", impl_->rank, " has no memory for the ",
-        operation.scratch_bytes(), " bytes that ", operation.ToString(),
+        operation.memory_bytes(), " bytes that ", operation.ToString(),
         " needs beside its buffers; a ring needs none, or few")));
   }
   if (!impl_->failed()) impl_->Enqueue(slot);

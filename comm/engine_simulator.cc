@@ -29,6 +29,7 @@
 #include "shoal/comm/simulated_call.h"
 #include "shoal/comm/simulated_link.h"
 #include "shoal/comm/simulated_world.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal::internal {
 namespace {
@@ -183,6 +184,20 @@ class Random {
   std::mt19937_64 generator_;
 };
 
+// In which the inputs of simulated calls lose nothing.
+WireFormat ExactWireFormat(const CallSignature& signature) {
+  if (WireFormatTakes(WireFormat::kF32, signature.dtype)) {
+    return WireFormat::kF32;
+  }
+  if (WireFormatTakes(WireFormat::kBF16, signature.dtype) &&
+      signature.op != ReduceOp::kAverage &&
+      signature.algorithm != Algorithm::kHalvingDoubling &&
+      signature.algorithm != Algorithm::kTree) {
+    return WireFormat::kBF16;
+  }
+  return WireFormat::kAsData;
+}
+
 SimulatedCall RandomCall(int world_size, Random* random) {
   constexpr CallKind kKinds[] = {CallKind::kAllReduce,     CallKind::kAllReduce,
                                  CallKind::kReduceScatter, CallKind::kAllGather,
@@ -206,6 +221,7 @@ SimulatedCall RandomCall(int world_size, Random* random) {
     do {
       signature.op = random->Of(kAllReduceOps);
     } while (!ReduceOpTakes(signature.op, signature.dtype));
+    if (random->OneIn(2)) signature.wire = ExactWireFormat(signature);
   }
   return call;
 }

@@ -15,6 +15,7 @@
 #include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal::internal {
 namespace {
@@ -27,7 +28,8 @@ constexpr std::size_t kCallKindAt = 6;       // 1
 constexpr std::size_t kDTypeAt = 7;          // 1
 constexpr std::size_t kReduceOpAt = 8;       // 1
 constexpr std::size_t kAlgorithmAt = 9;      // 1
-constexpr std::size_t kReserved1At = 10;     // 2, zero
+constexpr std::size_t kWireFormatAt = 10;    // 1
+constexpr std::size_t kReserved1At = 11;     // 1, zero
 constexpr std::size_t kRootAt = 12;          // 4, signed
 constexpr std::size_t kCountAt = 16;         // 8, signed
 constexpr std::size_t kSequenceAt = 24;      // 8
@@ -100,6 +102,9 @@ absl::Status CheckEnumerators(const MessageHeader& header) {
   if (!IsValidAlgorithm(s.algorithm)) {
     return Corrupt("algorithm", static_cast<int>(s.algorithm));
   }
+  if (!IsValidWireFormat(s.wire)) {
+    return Corrupt("wire format", static_cast<int>(s.wire));
+  }
   return absl::OkStatus();
 }
 
@@ -136,7 +141,8 @@ void EncodeMessageHeader(const MessageHeader& header,
   Store(static_cast<std::uint8_t>(s.dtype), to + kDTypeAt);
   Store(static_cast<std::uint8_t>(s.op), to + kReduceOpAt);
   Store(static_cast<std::uint8_t>(s.algorithm), to + kAlgorithmAt);
-  Store(std::uint16_t{0}, to + kReserved1At);
+  Store(static_cast<std::uint8_t>(s.wire), to + kWireFormatAt);
+  Store(std::uint8_t{0}, to + kReserved1At);
   Store(s.root, to + kRootAt);
   Store(s.count, to + kCountAt);
   Store(header.sequence, to + kSequenceAt);
@@ -160,7 +166,7 @@ absl::StatusOr<MessageHeader> DecodeMessageHeader(
   if (const auto version = from[kVersionAt]; version != kVersion) {
     return Corrupt("version", static_cast<int>(version));
   }
-  const auto reserved1 = Load<std::uint16_t>(from + kReserved1At);
+  const auto reserved1 = Load<std::uint8_t>(from + kReserved1At);
   if (reserved1 != 0) return Corrupt("reserved part 1", absl::Hex(reserved1));
 
   MessageHeader header;
@@ -169,6 +175,7 @@ absl::StatusOr<MessageHeader> DecodeMessageHeader(
   header.signature.dtype = static_cast<DType>(from[kDTypeAt]);
   header.signature.op = static_cast<ReduceOp>(from[kReduceOpAt]);
   header.signature.algorithm = static_cast<Algorithm>(from[kAlgorithmAt]);
+  header.signature.wire = static_cast<WireFormat>(from[kWireFormatAt]);
   header.signature.root = Load<std::int32_t>(from + kRootAt);
   header.signature.count = Load<std::int64_t>(from + kCountAt);
   header.signature.parts_digest = Load<std::uint64_t>(from + kPartsDigestAt);

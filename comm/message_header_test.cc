@@ -22,6 +22,7 @@
 #include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal::internal {
 namespace {
@@ -40,6 +41,7 @@ MessageHeader Example() {
   header.signature.algorithm = Algorithm::kRing;
   header.signature.count = 0x0102030405060708;
   header.signature.root = 0x11121314;
+  header.signature.wire = WireFormat::kQ8_0;
   header.sequence = 0xF1F2F3F4F5F6F7F8;
   header.offset = 0x2122232425262728;
   header.payload_bytes = 0x3132333435363738;
@@ -75,7 +77,8 @@ TEST(MessageHeaderTest, Layout) {
       3,                                               // kBF16
       3,                                               // kMax
       1,                                               // kRing
-      0,    0,                                         // reserved
+      3,                                               // wire format
+      0,                                               // reserved
       0x14, 0x13, 0x12, 0x11,                          // root
       0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,  // count
       0xF8, 0xF7, 0xF6, 0xF5, 0xF4, 0xF3, 0xF2, 0xF1,  // sequence
@@ -146,7 +149,7 @@ TEST(MessageHeaderTest, RefusesWhatIsDamaged) {
       {6, 0, "call kind is 0"},    {6, 14, "call kind is 14"},
       {7, 8, "element type is 8"}, {7, 255, "element type is 255"},
       {8, 9, "reduction is 9"},    {9, 12, "algorithm is 12"},
-      {10, 1, "reserved part 1"},  {11, 0x80, "reserved part 1"},
+      {10, 4, "wire format"},      {11, 0x80, "reserved part 1"},
       {15, 0x80, "root is -"},     {23, 0x80, "count is -"},
       {23, 0x41, "count is 4"},    {39, 0x41, "offset is 4"},
       {39, 0xFF, "offset is 1"},   {47, 0x41, "payload length is 4"},

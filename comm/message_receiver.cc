@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/encoding.h"
 #include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/message_header.h"
@@ -88,16 +89,22 @@ EngineFault Compare(const MessageHeader& header, const Operation& operation,
   return {};
 }
 
+// Whether a step's payload passes through the staging buffer.
+bool IsStaged(const Operation& operation, int step) {
+  return operation.step(step).kind == StepKind::kReceiveReduce ||
+         !operation.encoding().IsAsTheyAre();
+}
+
 }  // namespace
 
 std::size_t MessageReceiver::RoomBytes(const OperationTable& operations) const {
   const QueuedStep& queued = queue_.front();
   const Operation& operation = operations.at(queued.slot);
   const std::size_t total = operation.payload_bytes(queued.step);
-  if (operation.step(queued.step).kind == StepKind::kReceiveReduce) {
+  if (IsStaged(operation, queued.step)) {
+    const std::size_t unit = operation.encoding().unit_bytes();
     const std::size_t slice =
-        std::max(slice_bytes_ - slice_bytes_ % operation.element_size(),
-                 operation.element_size());
+        std::max(slice_bytes_ - slice_bytes_ % unit, unit);
     return std::min(total - payload_read_, slice - staged_end_);
   }
   const std::int64_t allowed = operation.Allowed(queued.step);
@@ -111,7 +118,7 @@ struct iovec MessageReceiver::Room(OperationTable* operations,
   const std::size_t bytes = std::min(RoomBytes(*operations), limit);
   const QueuedStep& queued = queue_.front();
   Operation& operation = operations->at(queued.slot);
-  if (operation.step(queued.step).kind != StepKind::kReceiveReduce) {
+  if (!IsStaged(operation, queued.step)) {
     return {operation.Target(queued.step) + payload_read_, bytes};
   }
   // Room is bounded by the slice, so that this comes to rest.
@@ -158,9 +165,7 @@ bool MessageReceiver::Read(Link* link, std::size_t limit,
   payload_read_ += of_payload;
   const QueuedStep& queued = queue_.front();
   Operation& operation = operations->at(queued.slot);
-  if (operation.step(queued.step).kind == StepKind::kReceiveReduce) {
-    staged_end_ += of_payload;
-  }
+  if (IsStaged(operation, queued.step)) staged_end_ += of_payload;
   Process(operations, fault);
   return true;
 }
@@ -171,8 +176,8 @@ bool MessageReceiver::Process(OperationTable* operations, EngineFault* fault) {
   const QueuedStep& queued = queue_.front();
   Operation& operation = operations->at(queued.slot);
   bool moved = false;
-  if (operation.step(queued.step).kind == StepKind::kReceiveReduce) {
-    moved = ReduceStaged(operations);
+  if (IsStaged(operation, queued.step)) {
+    moved = ProcessStaged(operations);
   } else {
     operation.SetProcessed(queued.step,
                            payload_read_ / operation.element_size());
@@ -186,23 +191,31 @@ bool MessageReceiver::Process(OperationTable* operations, EngineFault* fault) {
   return true;
 }
 
-bool MessageReceiver::ReduceStaged(OperationTable* operations) {
+bool MessageReceiver::ProcessStaged(OperationTable* operations) {
   const QueuedStep& queued = queue_.front();
   Operation& operation = operations->at(queued.slot);
-  const std::size_t element_size = operation.element_size();
-  // Whole elements only.
-  const std::int64_t staged = (staged_end_ - staged_begin_) / element_size;
+  const Encoding& encoding = operation.encoding();
+  // Whole units only; the last one of a message may have fewer elements.
+  const std::int64_t staged =
+      static_cast<std::int64_t>((staged_end_ - staged_begin_) /
+                                encoding.unit_bytes()) *
+      encoding.unit_elements();
   const std::int64_t count =
       std::min(staged, operation.Allowed(queued.step) -
                            operation.processed(queued.step));
   if (count <= 0) return false;
-  operation.Reduce(queued.step, staging_.data() + staged_begin_, count);
-  staged_begin_ += count * element_size;
-  // A piece of an element moves to the front, so that there is room for the
-  // rest of it. Whole elements stay: dependencies hold them back, and there is
-  // no hurry to read more.
+  const char* const received = staging_.data() + staged_begin_;
+  if (operation.step(queued.step).kind == StepKind::kReceiveReduce) {
+    operation.Reduce(queued.step, received, count);
+  } else {
+    operation.Decode(queued.step, received, count);
+  }
+  staged_begin_ += encoding.Bytes(count);
+  // A piece of a unit moves to the front, so that there is room for the rest of
+  // it. Whole units stay: dependencies hold them back, and there is no hurry to
+  // read more.
   const std::size_t left = staged_end_ - staged_begin_;
-  if (left < element_size) {
+  if (left < encoding.unit_bytes()) {
     std::memmove(staging_.data(), staging_.data() + staged_begin_, left);
     staged_begin_ = 0;
     staged_end_ = left;

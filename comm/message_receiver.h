@@ -4,11 +4,11 @@
 // order, and how far the first of them has come.
 //
 // The header and what follows are read together, but never more than the
-// current message. What is to be copied is read straight to its place; what is
-// to be reduced goes through a staging buffer of one slice, which is reduced
-// as soon as the dependencies of the step allow. Nothing is reduced, and no
-// step completes, before the message's header has been held against this
-// rank's own call.
+// current message. What is to be copied as it is, is read straight to its
+// place; what is to be reduced or decoded goes through a staging buffer of one
+// slice, which is processed as soon as the dependencies of the step allow.
+// Nothing is reduced, and no step completes, before the message's header has
+// been held against this rank's own call.
 //
 // Not thread-safe.
 
@@ -77,7 +77,7 @@ class MessageReceiver {
   // Processes what has been read, as far as dependencies allow.
   bool Process(OperationTable* operations, EngineFault* fault);
   bool CheckHeader(const OperationTable& operations, EngineFault* fault);
-  bool ReduceStaged(OperationTable* operations);
+  bool ProcessStaged(OperationTable* operations);
   void CompleteMessage(OperationTable* operations);
 
   int rank_;
@@ -89,7 +89,7 @@ class MessageReceiver {
   std::size_t header_read_ = 0;
   bool header_checked_ = false;
   std::size_t payload_read_ = 0;
-  // Bytes [staged_begin_, staged_end_) have been read and not reduced.
+  // Bytes [staged_begin_, staged_end_) have been read and not processed.
   std::vector<char> staging_;
   std::size_t staged_begin_ = 0;
   std::size_t staged_end_ = 0;

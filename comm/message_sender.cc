@@ -18,6 +18,12 @@
 #include "shoal/comm/schedule.h"
 
 namespace shoal::internal {
+namespace {
+
+// Elements; whole units, few enough to be in cache when they are written.
+constexpr std::int64_t kEncodedAtOnce = 16 * 1024;
+
+}  // namespace
 
 MessageHeader HeaderOf(const Operation& operation, const QueuedStep& queued,
                        int sender) {
@@ -38,7 +44,25 @@ std::int64_t MessageSender::Available(const OperationTable& operations) const {
   // The header waits for the first element, so that both go in one write.
   if (allowed < 0) return -1;
   if (allowed == 0 && operation.step(queued.step).target.count > 0) return -1;
-  return allowed * static_cast<std::int64_t>(operation.element_size());
+  return static_cast<std::int64_t>(operation.encoding().Bytes(allowed));
+}
+
+struct iovec MessageSender::NextPayload(Operation* operation,
+                                        std::size_t available,
+                                        std::size_t limit) {
+  const int step = queue_.front().step;
+  if (operation->encoding().IsAsTheyAre()) {
+    return {operation->Target(step) + payload_sent_,
+            std::min(available - payload_sent_, limit)};
+  }
+  if (encoded_sent_ == encoded_.size() && available > payload_sent_) {
+    const std::int64_t count = std::min(
+        operation->Allowed(step) - operation->processed(step), kEncodedAtOnce);
+    encoded_.resize(operation->encoding().Bytes(count));
+    encoded_sent_ = 0;
+    operation->Encode(step, count, encoded_.data());
+  }
+  return {encoded_.data() + encoded_sent_, encoded_.size() - encoded_sent_};
 }
 
 bool MessageSender::Wants(const OperationTable& operations) const {
@@ -66,11 +90,9 @@ bool MessageSender::Write(Link* link, std::size_t limit,
     }
     pieces[used++] = {header_.data() + header_sent_, header_left};
   }
-  const std::size_t payload =
-      std::min(static_cast<std::size_t>(available) - payload_sent_, limit);
-  if (payload > 0) {
-    pieces[used++] = {operation.Target(queued.step) + payload_sent_, payload};
-  }
+  const struct iovec payload =
+      NextPayload(&operation, static_cast<std::size_t>(available), limit);
+  if (payload.iov_len > 0) pieces[used++] = payload;
   if (used == 0) return false;
 
   const LinkResult result =
@@ -82,7 +104,12 @@ bool MessageSender::Write(Link* link, std::size_t limit,
   const std::size_t of_header = std::min(result.bytes, header_left);
   header_sent_ += of_header;
   payload_sent_ += result.bytes - of_header;
-  operation.SetProcessed(queued.step, payload_sent_ / operation.element_size());
+  if (operation.encoding().IsAsTheyAre()) {
+    operation.SetProcessed(queued.step,
+                           payload_sent_ / operation.element_size());
+  } else {
+    encoded_sent_ += result.bytes - of_header;
+  }
   if (header_sent_ == kMessageHeaderSize &&
       payload_sent_ == operation.payload_bytes(queued.step)) {
     header_sent_ = 0;
@@ -95,7 +122,10 @@ bool MessageSender::Write(Link* link, std::size_t limit,
 
 void MessageSender::AppendState(std::string* state) const {
   absl::StrAppend(state, "s", queue_.size(), ",", header_sent_, ",",
-                  payload_sent_, ";");
+                  payload_sent_, ",");
+  state->append(encoded_.data() + encoded_sent_,
+                encoded_.size() - encoded_sent_);
+  absl::StrAppend(state, ";");
 }
 
 }  // namespace shoal::internal

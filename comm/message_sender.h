@@ -8,10 +8,13 @@
 #ifndef SHOAL_COMM_MESSAGE_SENDER_H_
 #define SHOAL_COMM_MESSAGE_SENDER_H_
 
+#include <sys/uio.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
@@ -61,6 +64,11 @@ class MessageSender {
   // Bytes of payload that may be on their way by now; -1: not even the header.
   std::int64_t Available(const OperationTable& operations) const;
 
+  // The next bytes of payload, at most about `limit`, if `available` are all
+  // there are.
+  struct iovec NextPayload(Operation* operation, std::size_t available,
+                           std::size_t limit);
+
   int rank_;
   int peer_;
   RingQueue<QueuedStep> queue_;
@@ -68,6 +76,10 @@ class MessageSender {
   std::array<std::uint8_t, kMessageHeaderSize> header_ = {};
   std::size_t header_sent_ = 0;
   std::size_t payload_sent_ = 0;
+  // Bytes [encoded_sent_, encoded_.size()) have been encoded and not sent;
+  // unused where elements are sent as they are.
+  std::vector<char> encoded_;
+  std::size_t encoded_sent_ = 0;
 };
 
 }  // namespace shoal::internal

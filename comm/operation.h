@@ -22,6 +22,8 @@
 
 #include "absl/status/status.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/dtype.h"
+#include "shoal/comm/encoding.h"
 #include "shoal/comm/ring_queue.h"
 #include "shoal/comm/schedule.h"
 #include "shoal/comm/user_reduction.h"
@@ -34,12 +36,10 @@ class Operation {
   void Start(std::uint64_t id, std::shared_ptr<const Schedule> schedule,
              const Call& call);
 
-  // The memory beside the caller's that the schedule needs. False if there is
-  // none; it has to be there before any step is run.
-  bool ReserveScratch();
-  std::size_t scratch_bytes() const {
-    return static_cast<std::size_t>(schedule_->scratch_count) * element_size_;
-  }
+  // The memory beside the caller's that the operation needs: made ready before
+  // any step is run. False if there is none.
+  bool PrepareMemory();
+  std::size_t memory_bytes() const { return scratch_bytes() + copied_bytes(); }
 
   // Drops the schedule; memory is kept for the next operation.
   void Clear();
@@ -47,19 +47,21 @@ class Operation {
   std::uint64_t id() const { return id_; }
   const Schedule& schedule() const { return *schedule_; }
   const Step& step(int index) const { return schedule_->steps[index]; }
+  // How elements lie in messages; in memory they have `element_size` bytes.
+  const Encoding& encoding() const { return encoding_; }
   std::size_t element_size() const { return element_size_; }
   int steps_left() const { return steps_left_; }
 
   std::size_t payload_bytes(int index) const {
-    return step(index).target.count * element_size_;
+    return encoding_.Bytes(step(index).target.count);
   }
 
   // The memory of a step's target, from its first element on.
   char* Target(int index) { return At(step(index).target); }
 
   // How many of the step's elements, counted from its first, may be processed
-  // by now: as far as all earlier steps on which it depends have come. -1 while
-  // the step may not even begin.
+  // by now: as far as all earlier steps on which it depends have come, in whole
+  // units of the encoding. -1 while the step may not even begin.
   std::int64_t Allowed(int index) const;
 
   std::int64_t processed(int index) const { return cursors_[index].processed; }
@@ -71,12 +73,19 @@ class Operation {
   // message of a send or a receive is through.
   void CompleteStep(int index);
 
-  // Processes `count` elements from the cursor on, which moves. `received`, of
-  // any alignment, are those that came from the peer.
+  // These process `count` elements from the cursor on, which moves. `received`
+  // is what came from the peer, as it is in messages and of any alignment.
   // REQUIRES: the kind of the step, and that `Allowed` goes so far.
   void Reduce(int index, const char* received, std::int64_t count);
   // A copy or a fold.
   void RunLocal(int index, std::int64_t count);
+  void Decode(int index, const char* received, std::int64_t count);
+  // For a send, unless elements are sent as they are: writes them to `bytes` as
+  // the message has them.
+  void Encode(int index, std::int64_t count, char* bytes);
+
+  // All steps are complete: puts the result where the caller wants it.
+  void Finish();
 
   // "AllReduce(f32 x 100, sum, ring) #7".
   std::string ToString() const;
@@ -89,23 +98,52 @@ class Operation {
     bool complete = false;
   };
 
+  std::size_t scratch_bytes() const {
+    return static_cast<std::size_t>(schedule_->scratch_count) * element_size_;
+  }
+  std::size_t copied_bytes() const {
+    return static_cast<std::size_t>(copied_count_) * sizeof(float);
+  }
+  bool in_float() const { return output_copy_at_ >= 0; }
+
   void Copy(int index, std::int64_t count);
   void Fold(int index, std::int64_t count);
+  void ReduceDecoded(int index, const char* received, std::int64_t count);
 
+  bool IsInPlace(const Call& call) const;
+  bool RoundsOperands() const;
+  bool RoundsResult() const;
+  void PlanCopies(const Call& call);
+  void FillCopies();
+
+  // The memory that the steps work on.
+  char* Input();
+  char* Output();
   char* At(const BufferRange& range);
   char* Source(int index) { return At(step(index).source); }
   void Advance(int index, std::int64_t count);
 
   std::uint64_t id_ = 0;
   std::shared_ptr<const Schedule> schedule_;
+  // Of the memory that the steps work on.
+  DType memory_dtype_ = DType::kU8;
   std::size_t element_size_ = 1;
+  Encoding encoding_ = Encoding::AsTheyAre(DType::kU8);
   const UserReduction* user_reduction_ = nullptr;
+  // The caller's.
   char* input_ = nullptr;
   char* output_ = nullptr;
   std::vector<Cursor> cursors_;
   int steps_left_ = 0;
   std::vector<char> scratch_;  // grows only
   std::vector<const char*> operands_;
+  // Copies of the caller's memory on which the steps work instead: of all of
+  // it, in f32, where partial sums are not to be rounded; of the input, where
+  // it is not to be written to. Grows only.
+  std::vector<float> copies_;
+  std::int64_t copied_count_ = 0;
+  // Where the copy of the output begins; -1: the output is the caller's.
+  std::int64_t output_copy_at_ = -1;
 };
 
 class OperationTable {

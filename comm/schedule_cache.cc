@@ -52,6 +52,7 @@ absl::StatusOr<std::shared_ptr<const Schedule>> ScheduleCache::Get(
   packed = packed << 8 | static_cast<std::uint8_t>(signature.dtype);
   packed = packed << 8 | static_cast<std::uint8_t>(signature.op);
   packed = packed << 8 | static_cast<std::uint8_t>(signature.algorithm);
+  packed = packed << 8 | static_cast<std::uint8_t>(signature.wire);
   packed = packed << 1 | static_cast<std::uint64_t>(in_place);
   const Key key(packed, signature.count, signature.root, call.counts);
   if (const auto found = schedules_.find(key); found != schedules_.end()) {
