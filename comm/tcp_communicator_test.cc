@@ -152,8 +152,17 @@ TEST(TcpCommunicatorTest, ThePolicyOfRankZeroRules) {
 TEST(TcpCommunicatorTest, AbortReachesAllWithItsReason) {
   RunWorld(4, [](Communicator* communicator) {
     SHOAL_ASSERT_OK(communicator->Barrier());
+    // Rank 2 aborts once it has heard that all others have left the barrier.
+    std::uint8_t token = 0;
+    const Buffer one = {&token, 1, DType::kU8};
     if (communicator->rank() == 2) {
+      for (const int other : {0, 1, 3}) {
+        SHOAL_ASSERT_OK(communicator->Recv(one, other));
+      }
       communicator->Abort(absl::CancelledError("the user lost patience"));
+    } else {
+      // Which may be before this has returned.
+      communicator->Send(one, 2).IgnoreError();
     }
     // The others are in a call that can never be done.
     const absl::Status status = communicator->rank() == 2
