@@ -500,7 +500,7 @@ void RunSeeds(void (RandomJob::*scenario)()) {
   const int only = FromEnvironment("SHOAL_SEED", -1);
   const int first = only >= 0 ? only : 1;
   const int last =
-      only >= 0 ? only : FromEnvironment("SHOAL_SEEDS", FewerIfSlow(1000));
+      only >= 0 ? only : FromEnvironment("SHOAL_SEEDS", CasesToTry(1000));
   for (int seed = first; seed <= last; ++seed) {
     RandomJob job(seed);
     (job.*scenario)();

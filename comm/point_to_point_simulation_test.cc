@@ -256,7 +256,7 @@ void RunSeeds(bool with_death) {
   const int only = FromEnvironment("SHOAL_SEED", -1);
   const int first = only >= 0 ? only : 1;
   const int last =
-      only >= 0 ? only : FromEnvironment("SHOAL_SEEDS", FewerIfSlow(4000));
+      only >= 0 ? only : FromEnvironment("SHOAL_SEEDS", CasesToTry(4000));
   for (int seed = first; seed <= last; ++seed) {
     RandomWorld world(seed);
     world.Run(with_death);

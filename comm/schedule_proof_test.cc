@@ -65,8 +65,8 @@ class ScheduleProofTest
 
 TEST_P(ScheduleProofTest, Holds) {
   const auto [collective, world_size] = GetParam();
-  if (TimeoutScale() > 1 && world_size > 17) {
-    GTEST_SKIP() << "takes too long in a slow build";
+  if (TriesFewerCases() && world_size > 17) {
+    GTEST_SKIP() << "one of the cases left out";
   }
   const bool has_root = collective.kind == CallKind::kBroadcast;
   for (const std::int64_t count : Counts(collective.kind, world_size)) {
