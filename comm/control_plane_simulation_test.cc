@@ -1,302 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Jobs of control planes over links that keep their order and take their time,
-// under every order of events (three ranks) or random ones (up to eight), with
-// ranks that die, leave, abort, stop or fall behind. A failure prints its seed;
-// SHOAL_SEED runs that one alone, SHOAL_SEEDS so many.
+// Jobs of up to eight control planes under random orders of events, with ranks
+// that die, leave, abort, stop or fall behind. simulation_seeds.h says how to
+// repeat a failure.
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <deque>
-#include <memory>
-#include <optional>
 #include <random>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "shoal/base/timeout_scale.h"
 #include "shoal/comm/control_plane.h"
 #include "shoal/comm/failure_domain.h"
+#include "shoal/comm/simulated_job.h"
+#include "shoal/comm/simulation_seeds.h"
 
 namespace shoal::internal {
 namespace {
-
-constexpr absl::Duration kGrace = absl::Milliseconds(200);
-constexpr absl::Duration kWindow = absl::Milliseconds(500);
-constexpr absl::Duration kTimeout = absl::Seconds(2);
-// What a death, an abort or a departure may take to reach everybody.
-constexpr absl::Duration kBound = absl::Seconds(1);
-
-int FromEnvironment(const char* name, int otherwise) {
-  const char* const text = std::getenv(name);
-  int value = 0;
-  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
-}
-
-OperationReport InCollective(std::uint64_t entered, std::vector<int> awaiting) {
-  OperationReport report;
-  report.entered = entered;
-  report.last_completed = entered - 1;
-  report.in_operation = true;
-  report.operation = absl::StrCat("Barrier(dissemination) #", entered);
-  report.awaiting = std::move(awaiting);
-  return report;
-}
-
-// A job in virtual time. Time passes in ticks; what is on its way arrives
-// within `max_age` ticks, in the order of its link.
-class Job {
- public:
-  Job(int size, absl::Duration tick, int max_age)
-      : size_(size),
-        tick_(tick),
-        max_age_(max_age),
-        ranks_(size),
-        links_(size * size),
-        lost_(size * size) {
-    std::vector<std::string> names;
-    for (int rank = 0; rank < size; ++rank) {
-      names.push_back(absl::StrCat("rank ", rank, " (host:", rank, ")"));
-    }
-    for (int rank = 0; rank < size; ++rank) {
-      Rank& state = ranks_[rank];
-      state.plane = std::make_unique<ControlPlane>(
-          rank, names, ControlPlaneOptions{kGrace, kWindow},
-          [&state] { return state.report; });
-    }
-  }
-
-  struct Event {
-    enum class Kind { kDeliver, kLoseLink, kExit, kTick };
-    Kind kind;
-    int from = 0;
-    int to = 0;
-  };
-
-  int size() const { return size_; }
-  absl::Time now() const { return now_; }
-  const ControlPlane& plane(int rank) const { return *ranks_[rank].plane; }
-  OperationReport& report(int rank) { return ranks_[rank].report; }
-  bool is_there(int rank) const { return !ranks_[rank].gone; }
-
-  // What may happen next; time passes only when nothing is overdue.
-  std::vector<Event> Enabled() const {
-    std::vector<Event> events;
-    bool overdue = false;
-    for (int from = 0; from < size_; ++from) {
-      for (int to = 0; to < size_; ++to) {
-        if (ranks_[to].gone || ranks_[to].stopped) continue;
-        if (!Link(from, to).empty()) {
-          events.push_back({Event::Kind::kDeliver, from, to});
-          overdue |= Link(from, to).front().age >= max_age_;
-        }
-        if (Lost(from, to).has_value()) {
-          events.push_back({Event::Kind::kLoseLink, from, to});
-          overdue |= *Lost(from, to) >= max_age_;
-        }
-      }
-      if (exit_after_failure && plane(from).failed() && !ranks_[from].gone) {
-        events.push_back({Event::Kind::kExit, from, from});
-      }
-    }
-    if (!overdue) events.push_back({Event::Kind::kTick});
-    return events;
-  }
-
-  void Apply(const Event& event) {
-    switch (event.kind) {
-      case Event::Kind::kDeliver:
-        return Deliver(event.from, event.to);
-      case Event::Kind::kLoseLink:
-        return LoseLink(event.from, event.to);
-      case Event::Kind::kExit:
-        return Leave(event.from);
-      case Event::Kind::kTick:
-        return Tick();
-    }
-  }
-
-  // The process ends, after it has sent `messages` of what it has to say.
-  void Die(int rank, int messages = 0) {
-    Pump(rank, messages);
-    End(rank, "Connection reset by peer");
-  }
-
-  // The rank says goodbye and ends in good order.
-  void Leave(int rank) {
-    ranks_[rank].plane->OnGoodbye();
-    Pump(rank);
-    End(rank, "");
-  }
-
-  void Abort(int rank, const absl::Status& status) {
-    ranks_[rank].plane->OnLocalFailure(rank, status);
-  }
-
-  // Neither answers nor notices the time; its connections stay.
-  void Stop(int rank) { ranks_[rank].stopped = true; }
-
-  void TimeOut(int rank) {
-    Rank& state = ranks_[rank];
-    if (state.gone || state.stopped) return;
-    state.plane->OnOperationTimeout(state.report, kTimeout, now_);
-    Pump(rank);
-  }
-
-  void Pump(int rank, int limit = -1) {
-    int to;
-    ControlMessage message;
-    while (limit-- != 0 && ranks_[rank].plane->TakeOutgoing(&to, &message)) {
-      ASSERT_NE(to, rank);
-      ASSERT_TRUE(to >= 0 && to < size_);
-      ++messages_;
-      Link(rank, to).push_back({message, "", /*end=*/false, /*age=*/0});
-    }
-  }
-
-  // That a rank's error stays, that no rank says more than it has to, and that
-  // one with an error waits for nothing.
-  void Check() {
-    for (Rank& rank : ranks_) {
-      if (rank.first_status.ok()) rank.first_status = rank.plane->status();
-      ASSERT_EQ(rank.plane->status(), rank.first_status);
-      if (rank.plane->failed()) {
-        ASSERT_EQ(rank.plane->next_tick(), absl::InfiniteFuture());
-      }
-    }
-    // An abort, a goodbye, a question and an answer for each pair.
-    ASSERT_LE(messages_, 4 * size_ * (size_ - 1));
-  }
-
-  bool AllFailed() const {
-    for (const Rank& rank : ranks_) {
-      if (!rank.gone && !rank.stopped && !rank.plane->failed()) return false;
-    }
-    return true;
-  }
-
-  std::string State() const {
-    std::string state;
-    for (const Rank& rank : ranks_) {
-      rank.plane->AppendState(now_, &state);
-      absl::StrAppend(&state, rank.gone ? " gone" : "");
-    }
-    for (const auto& link : links_) {
-      absl::StrAppend(&state, "\n");
-      for (const Item& item : link) {
-        absl::StrAppend(&state, item.end ? "end" : "",
-                        static_cast<int>(item.message.kind), ",",
-                        item.message.culprit, "@", item.age, ";");
-      }
-    }
-    for (const auto& age : lost_)
-      absl::StrAppend(&state, " ", age.value_or(-1));
-    return state;
-  }
-
-  // Whether a rank that has an error returns it to a program that then ends.
-  bool exit_after_failure = true;
-
- private:
-  struct Rank {
-    std::unique_ptr<ControlPlane> plane;
-    OperationReport report;
-    bool gone = false;
-    bool stopped = false;
-    absl::Status first_status;
-  };
-
-  struct Item {
-    ControlMessage message;
-    std::string reason;
-    bool end;
-    int age;
-  };
-
-  std::deque<Item>& Link(int from, int to) { return links_[from * size_ + to]; }
-  const std::deque<Item>& Link(int from, int to) const {
-    return links_[from * size_ + to];
-  }
-  // The age of the end of the data link from `from`, not yet seen by `to`.
-  std::optional<int>& Lost(int from, int to) {
-    return lost_[from * size_ + to];
-  }
-  const std::optional<int>& Lost(int from, int to) const {
-    return lost_[from * size_ + to];
-  }
-
-  void End(int rank, const std::string& reason) {
-    ranks_[rank].gone = true;
-    for (int to = 0; to < size_; ++to) {
-      if (to == rank) continue;
-      Link(rank, to).push_back({ControlMessage(), reason, /*end=*/true, 0});
-      Lost(rank, to) = 0;
-    }
-  }
-
-  void Deliver(int from, int to) {
-    const Item item = Link(from, to).front();
-    Link(from, to).pop_front();
-    if (item.end) {
-      ranks_[to].plane->OnEndOfStream(from, item.reason, now_);
-    } else {
-      ranks_[to].plane->OnMessage(from, item.message);
-    }
-    Pump(to);
-  }
-
-  // An operation notices only if it needs the link.
-  void LoseLink(int from, int to) {
-    Lost(from, to).reset();
-    const OperationReport& report = ranks_[to].report;
-    if (!report.in_operation) return;
-    if (std::count(report.awaiting.begin(), report.awaiting.end(), from) == 0) {
-      return;
-    }
-    ranks_[to].plane->OnDataLinkLost(from, report.operation, now_);
-    Pump(to);
-  }
-
-  void Tick() {
-    now_ += tick_;
-    for (auto& link : links_) {
-      for (Item& item : link) ++item.age;
-    }
-    for (auto& age : lost_) {
-      if (age.has_value()) ++*age;
-    }
-    for (int rank = 0; rank < size_; ++rank) {
-      Rank& state = ranks_[rank];
-      if (state.gone || state.stopped || state.plane->next_tick() > now_) {
-        continue;
-      }
-      state.plane->Tick(now_);
-      Pump(rank);
-    }
-  }
-
-  const int size_;
-  const absl::Duration tick_;
-  const int max_age_;
-  absl::Time now_ = absl::UnixEpoch();
-  std::vector<Rank> ranks_;
-  std::vector<std::deque<Item>> links_;
-  std::vector<std::optional<int>> lost_;
-  int messages_ = 0;
-};
-
-// Random jobs ----------------------------------------------------------------
 
 class RandomJob {
  public:
@@ -432,7 +159,7 @@ class RandomJob {
   }
 
   void Step() {
-    const std::vector<Job::Event> events = job_.Enabled();
+    const std::vector<SimulatedJob::Event> events = job_.Enabled();
     job_.Apply(events[Pick(events.size())]);
     job_.Check();
   }
@@ -492,156 +219,47 @@ class RandomJob {
   }
 
   std::mt19937 random_;
-  Job job_;
+  SimulatedJob job_;
   const int victim_;
 };
 
-void RunSeeds(void (RandomJob::*scenario)()) {
-  const int only = FromEnvironment("SHOAL_SEED", -1);
-  const int first = only >= 0 ? only : 1;
-  const int last =
-      only >= 0 ? only : FromEnvironment("SHOAL_SEEDS", CasesToTry(1000));
-  for (int seed = first; seed <= last; ++seed) {
+void RunScenario(void (RandomJob::*scenario)()) {
+  RunSeeds(CasesToTry(1000), [scenario](int seed) {
     RandomJob job(seed);
     (job.*scenario)();
-    if (testing::Test::HasFailure()) {
-      FAIL() << "seed " << seed << ": repeat with SHOAL_SEED=" << seed;
-    }
-  }
+  });
 }
 
 TEST(ControlPlaneSimulationTest, ADeadRankIsNamedByAll) {
-  RunSeeds(&RandomJob::Death);
+  RunScenario(&RandomJob::Death);
 }
 
 TEST(ControlPlaneSimulationTest, AnAbortReachesAllEvenIfItsRankDiesTelling) {
-  RunSeeds(&RandomJob::Abort);
+  RunScenario(&RandomJob::Abort);
 }
 
 TEST(ControlPlaneSimulationTest, ARankThatLeftIsNamedOnlyIfNeeded) {
-  RunSeeds(&RandomJob::Departure);
+  RunScenario(&RandomJob::Departure);
 }
 
 TEST(ControlPlaneSimulationTest, AnOrderlyEndIsNoFailure) {
-  RunSeeds(&RandomJob::Farewell);
+  RunScenario(&RandomJob::Farewell);
 }
 
 TEST(ControlPlaneSimulationTest, ASilentRankIsNamedByAll) {
-  RunSeeds(&RandomJob::Silence);
+  RunScenario(&RandomJob::Silence);
 }
 
 TEST(ControlPlaneSimulationTest, TheRankFurthestBehindIsNamedByAll) {
-  RunSeeds(&RandomJob::Laggard);
+  RunScenario(&RandomJob::Laggard);
 }
 
 TEST(ControlPlaneSimulationTest, ADeathDuringTheQuestionIsNamedByAll) {
-  RunSeeds(&RandomJob::DeathDuringTheQuestion);
+  RunScenario(&RandomJob::DeathDuringTheQuestion);
 }
 
 TEST(ControlPlaneSimulationTest, OfTwoFailuresEachRankNamesOne) {
-  RunSeeds(&RandomJob::DeathAndAbort);
-}
-
-// Every order of events ------------------------------------------------------
-
-// Three ranks, of which `busy` ones are in a collective and need all others.
-// Rank 2 fails after the start, as `fail` has it.
-class ExhaustiveJob {
- public:
-  using Failure = void (*)(Job*);
-
-  ExhaustiveJob(Failure fail, std::vector<int> busy)
-      : fail_(fail), busy_(std::move(busy)) {}
-
-  std::size_t Explore(absl::StatusCode code, absl::string_view text) {
-    code_ = code;
-    text_ = std::string(text);
-    std::vector<Job::Event> path;
-    Visit(&path);
-    return visited_.size();
-  }
-
- private:
-  void Visit(std::vector<Job::Event>* path) {
-    if (testing::Test::HasFailure()) return;
-    std::vector<Job::Event> events;
-    {
-      Job job(3, kGrace / 4, /*max_age=*/1);
-      for (const int rank : busy_) {
-        job.report(rank) = InCollective(17, {0, 1, 2});
-      }
-      fail_(&job);
-      for (const Job::Event& event : *path) job.Apply(event);
-      if (!visited_.insert(job.State()).second) return;
-      job.Check();
-      if (job.plane(0).failed() && job.plane(1).failed()) return Judge(job);
-      ASSERT_LE(job.now(), absl::UnixEpoch() + kBound) << "a rank still waits";
-      events = job.Enabled();
-    }
-    for (const Job::Event& event : events) {
-      path->push_back(event);
-      Visit(path);
-      path->pop_back();
-    }
-  }
-
-  void Judge(const Job& job) {
-    for (const int rank : {0, 1}) {
-      const ControlPlane& plane = job.plane(rank);
-      EXPECT_EQ(plane.culprit(), 2) << "rank " << rank << plane.status();
-      EXPECT_EQ(plane.status().code(), code_) << plane.status();
-      EXPECT_TRUE(absl::StrContains(plane.status().message(), text_))
-          << plane.status();
-    }
-  }
-
-  const Failure fail_;
-  const std::vector<int> busy_;
-  absl::StatusCode code_ = absl::StatusCode::kOk;
-  std::string text_;
-  std::set<std::string> visited_;
-};
-
-const std::vector<std::vector<int>>& BusyRanks() {
-  static const auto& busy =
-      *new std::vector<std::vector<int>>{{}, {0}, {1}, {0, 1}};
-  return busy;
-}
-
-TEST(ControlPlaneSimulationTest, EveryOrderAroundADeath) {
-  for (const auto& busy : BusyRanks()) {
-    ExhaustiveJob job([](Job* job) { job->Die(2); }, busy);
-    EXPECT_GT(
-        job.Explore(absl::StatusCode::kUnavailable, "rank 2 (host:2) died"),
-        30u);
-  }
-}
-
-template <int kTold>
-void AbortAndDie(Job* job) {
-  job->Abort(2, absl::DataLossError("bad checkpoint"));
-  job->Die(2, kTold);
-}
-
-TEST(ControlPlaneSimulationTest, EveryOrderAroundADeathWhileTellingOfAnAbort) {
-  for (const auto& busy : BusyRanks()) {
-    EXPECT_GT(ExhaustiveJob(&AbortAndDie<1>, busy)
-                  .Explore(absl::StatusCode::kDataLoss, "bad checkpoint"),
-              10u);
-    EXPECT_GT(ExhaustiveJob(&AbortAndDie<2>, busy)
-                  .Explore(absl::StatusCode::kDataLoss, "bad checkpoint"),
-              10u);
-  }
-}
-
-TEST(ControlPlaneSimulationTest, EveryOrderAroundADeparture) {
-  for (const auto& busy : BusyRanks()) {
-    if (busy.empty()) continue;
-    ExhaustiveJob job([](Job* job) { job->Leave(2); }, busy);
-    EXPECT_GT(
-        job.Explore(absl::StatusCode::kUnavailable, "rank 2 (host:2) left"),
-        10u);
-  }
+  RunScenario(&RandomJob::DeathAndAbort);
 }
 
 }  // namespace

@@ -5,14 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "shoal/base/allocation_counter.h"
 #include "shoal/base/status_matchers.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/call.h"
@@ -20,21 +19,6 @@
 #include "shoal/comm/engine.h"
 #include "shoal/comm/memory_link.h"
 #include "shoal/comm/schedule.h"
-
-namespace {
-
-std::int64_t allocations = 0;
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  void* const memory = std::malloc(size > 0 ? size : 1);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace shoal::internal {
 namespace {
@@ -84,11 +68,11 @@ TEST(EngineAllocationTest, NoneInSteadyState) {
   };
 
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(run());
-  const std::int64_t before = allocations;
+  const std::int64_t before = Allocations();
   EXPECT_GT(before, 0) << "nothing is counted";
   bool all_well = true;
   for (int i = 0; i < 1000; ++i) all_well &= run();
-  const std::int64_t after = allocations;
+  const std::int64_t after = Allocations();
   EXPECT_TRUE(all_well);
   EXPECT_EQ(after - before, 0);
 }

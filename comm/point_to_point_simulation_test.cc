@@ -2,14 +2,12 @@
 //
 // Worlds of point-to-point state machines under every order of events (small
 // ones) or random ones (larger ones), against the model of one queue for each
-// sender, receiver and tag. A failure prints its seed; SHOAL_SEED runs that one
-// alone, SHOAL_SEEDS so many.
+// sender, receiver and tag. simulation_seeds.h says how to repeat a failure.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <initializer_list>
 #include <map>
 #include <random>
@@ -19,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -30,6 +27,7 @@
 #include "shoal/comm/point_to_point.h"
 #include "shoal/comm/point_to_point_options.h"
 #include "shoal/comm/point_to_point_simulator.h"
+#include "shoal/comm/simulation_seeds.h"
 
 namespace shoal::internal {
 namespace {
@@ -38,12 +36,6 @@ using Port = PointToPoint::Port;
 
 constexpr Port kPorts[] = {Port::kOutgoingWrite, Port::kOutgoingRead,
                            Port::kIncomingRead, Port::kIncomingWrite};
-
-int FromEnvironment(const char* name, int otherwise) {
-  const char* const text = std::getenv(name);
-  int value = 0;
-  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
-}
 
 // One message and its two calls.
 struct Transfer {
@@ -252,26 +244,17 @@ class RandomWorld {
   int victim_ = -1;
 };
 
-void RunSeeds(bool with_death) {
-  const int only = FromEnvironment("SHOAL_SEED", -1);
-  const int first = only >= 0 ? only : 1;
-  const int last =
-      only >= 0 ? only : FromEnvironment("SHOAL_SEEDS", CasesToTry(4000));
-  for (int seed = first; seed <= last; ++seed) {
-    RandomWorld world(seed);
-    world.Run(with_death);
-    if (testing::Test::HasFailure()) {
-      FAIL() << "seed " << seed << ": repeat with SHOAL_SEED=" << seed;
-    }
-  }
+void RunWorlds(bool with_death) {
+  RunSeeds(CasesToTry(4000),
+           [with_death](int seed) { RandomWorld(seed).Run(with_death); });
 }
 
 TEST(PointToPointSimulationTest, RandomWorldsDeliverEveryMessageInOrder) {
-  RunSeeds(/*with_death=*/false);
+  RunWorlds(/*with_death=*/false);
 }
 
 TEST(PointToPointSimulationTest, RandomWorldsSurviveADeath) {
-  RunSeeds(/*with_death=*/true);
+  RunWorlds(/*with_death=*/true);
 }
 
 // Every order of events of a small world, each event moving all it can or being
