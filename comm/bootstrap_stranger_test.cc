@@ -2,9 +2,6 @@
 //
 // Strangers, liars and the dying at the door of a world that is forming.
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <cstddef>
 #include <iterator>
 #include <string>
@@ -14,7 +11,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -25,78 +21,15 @@
 #include "shoal/comm/bootstrap_test_world.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/frame.h"
-#include "shoal/comm/monotonic_clock.h"
-#include "shoal/comm/tcp_address.h"
+#include "shoal/comm/loopback_sockets.h"
+#include "shoal/comm/stranger.h"
 #include "shoal/comm/tcp_listener.h"
-#include "shoal/comm/tcp_socket.h"
 
 namespace shoal::internal {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-// A connection that a test speaks on, byte by byte.
-class Stranger {
- public:
-  Stranger(const std::string& address, absl::string_view first_bytes)
-      : socket_(ConnectAndSend(Resolve(*ParseHostPort(address))->front(),
-                               first_bytes, MonotonicNow() + absl::Seconds(60),
-                               [] { return false; })
-                    .value()) {}
-
-  void Send(const std::string& bytes) {
-    ASSERT_EQ(send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-  }
-
-  // The next message; `UNAVAILABLE` at the end of the stream.
-  absl::StatusOr<comm::BootstrapMessage> Receive() {
-    while (true) {
-      pollfd entry = {socket_.get(), POLLIN, 0};
-      poll(&entry, 1, 60000);
-      const auto wanted = reader_.Wanted();
-      const ssize_t got = recv(socket_.get(), wanted.data(), wanted.size(), 0);
-      if (got <= 0) return absl::UnavailableError("the end");
-      const absl::StatusOr<bool> complete =
-          reader_.Filled(static_cast<std::size_t>(got));
-      if (!complete.ok()) return complete.status();
-      if (*complete) return DecodeBootstrap(reader_.TakePayload());
-    }
-  }
-
-  void AwaitEnd() {
-    while (Receive().ok()) {
-    }
-  }
-
-  void Close() { socket_.Close(); }
-
-  std::string own_address() const {
-    return LocalAddress(socket_.get())->ToString();
-  }
-
- private:
-  GuardedDescriptor socket_;
-  FrameReader reader_{kMaxTrustedPayload};
-};
-
-comm::BootstrapMessage GoodHello(int rank, int world_size) {
-  comm::BootstrapMessage message;
-  comm::Hello* const hello = message.mutable_hello();
-  hello->set_protocol_version(kProtocolVersion);
-  hello->set_job_id("test");
-  hello->set_rank(rank);
-  hello->set_world_size(world_size);
-  hello->add_addresses("127.0.0.1:1");
-  hello->set_host_id(HostId());
-  hello->set_pid(4711);
-  return message;
-}
-
-std::string Framed(const comm::BootstrapMessage& message) {
-  return EncodeFrame(EncodeBootstrap(message));
-}
 
 // Each kind of stranger comes to rank 0 before the others and again once one of
 // them is there; the job forms all the same, and the log names each.
@@ -255,10 +188,8 @@ TEST(BootstrapStrangerTest, ServerThatIsNotRankZeroIsNamedAtTheTimeout) {
   Rank rank(1, 2, listener.address());
   rank.options.timeouts.join = absl::Milliseconds(500) * TimeoutScale();
   rank.Start();
-  pollfd entry = {listener.descriptor(), POLLIN, 0};
-  poll(&entry, 1, 60000);
-  const GuardedDescriptor server = AcceptFrom(listener.descriptor()).value();
-  ASSERT_GT(send(server.get(), "220 mail.example ESMTP\r\n", 24, 0), 0);
+  const GuardedDescriptor server = AwaitConnection(listener.descriptor());
+  SendBytes(server.get(), "220 mail.example ESMTP\r\n");
   EXPECT_THAT(rank.Result(), StatusIs(absl::StatusCode::kDeadlineExceeded,
                                       HasSubstr(listener.address())));
 }
@@ -304,13 +235,10 @@ TEST(BootstrapStrangerTest, DeathOfRankZeroIsNamed) {
                              TcpListener::Bind("127.0.0.1:0"));
   Rank rank(1, 2, listener.address());
   rank.Start();
-  pollfd entry = {listener.descriptor(), POLLIN, 0};
-  poll(&entry, 1, 60000);
-  GuardedDescriptor zero = AcceptFrom(listener.descriptor()).value();
+  Stranger zero(AwaitConnection(listener.descriptor()));
   comm::BootstrapMessage accepted;
   accepted.mutable_hello_accepted();
-  const std::string frame = Framed(accepted);
-  ASSERT_GT(send(zero.get(), frame.data(), frame.size(), 0), 0);
+  zero.Send(accepted);
   rank.states.Await("waiting");
   zero.Close();
   EXPECT_THAT(rank.Result(),
@@ -339,14 +267,9 @@ TEST(BootstrapStrangerTest, LinksNeedTheSession) {
   SHOAL_ASSERT_OK_AND_ASSIGN(comm::BootstrapMessage answer, fake.Receive());
   SHOAL_ASSERT_OK_AND_ASSIGN(answer, fake.Receive());
   ASSERT_TRUE(answer.has_welcome());
-  comm::BootstrapMessage message;
+  comm::BootstrapMessage message = GoodLinkHello(
+      answer.welcome().session() + 1, 1, 0, comm::LinkHello::COLLECTIVE);
   comm::LinkHello* const hello = message.mutable_link_hello();
-  hello->set_protocol_version(kProtocolVersion);
-  hello->set_job_id("test");
-  hello->set_session(answer.welcome().session() + 1);
-  hello->set_from(1);
-  hello->set_to(0);
-  hello->set_purpose(comm::LinkHello::COLLECTIVE);
   const auto ask = [&] {
     Stranger link(world.address(), Framed(message));
     const absl::StatusOr<comm::BootstrapMessage> got = link.Receive();

@@ -2,10 +2,7 @@
 
 #include "shoal/comm/bootstrap.h"
 
-#include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -28,7 +25,7 @@
 #include "shoal/comm/bootstrap_test_world.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/joined_world.h"
-#include "shoal/comm/tcp_address.h"
+#include "shoal/comm/loopback_sockets.h"
 #include "shoal/comm/tcp_listener.h"
 
 namespace shoal::internal {
@@ -36,14 +33,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-// Reads one byte, waiting for it; -1 at the end of the stream.
-int ReadByte(int descriptor) {
-  pollfd entry = {descriptor, POLLIN, 0};
-  poll(&entry, 1, 60000);
-  unsigned char byte;
-  return recv(descriptor, &byte, 1, 0) == 1 ? byte : -1;
-}
 
 // Every pair of ranks has its links, and their two ends belong together.
 void ExpectWholeWorld(World* world) {
@@ -63,9 +52,9 @@ void ExpectWholeWorld(World* world) {
       EXPECT_EQ(mine.peers[peer].pid, other.peers[peer].pid);
       for (const auto links :
            {&JoinedWorld::control, &JoinedWorld::collective}) {
-        const unsigned char tag = static_cast<unsigned char>(me * 16 + peer);
-        ASSERT_EQ(send((mine.*links)[peer].get(), &tag, 1, MSG_NOSIGNAL), 1);
-        EXPECT_EQ(ReadByte((other.*links)[me].get()), tag);
+        const std::string tag(1, static_cast<char>(me * 16 + peer));
+        SendBytes((mine.*links)[peer].get(), tag);
+        EXPECT_EQ(ReadBytes((other.*links)[me].get(), 1), tag);
       }
     }
   }
@@ -105,35 +94,23 @@ TEST(BootstrapTest, JoinsInLargerWorlds) {
   }
 }
 
-// A port that nobody else gets and on which nobody listens yet.
-struct ReservedPort {
-  ReservedPort() {
-    SocketAddress loopback = Resolve({"127.0.0.1", 0})->front();
-    bind(descriptor, loopback.get(), loopback.length);
-    address = LocalAddress(descriptor)->ToString();
-  }
-
-  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
-  std::string address;
-};
-
 // Nobody listens when the others start; they try again until somebody does.
 TEST(BootstrapTest, RankZeroMayComeLate) {
-  const ReservedPort port;
+  ReservedPort port;
   World world(3);
   std::atomic<int> refused{0};
   for (int rank : {1, 2}) {
     BootstrapOptions& options = world.ranks[rank]->options;
-    options.address = port.address;
+    options.address = port.address().ToString();
     options.on_state = [&refused](absl::string_view state) {
       if (state == "retrying") ++refused;
     };
     world.ranks[rank]->Start();
   }
   while (refused < 4) std::this_thread::yield();
-  ASSERT_EQ(listen(port.descriptor, 100), 0);
+  ASSERT_EQ(listen(port.descriptor(), 100), 0);
   SHOAL_ASSERT_OK_AND_ASSIGN(world.ranks[0]->options.listener,
-                             TcpListener::FromDescriptor(port.descriptor));
+                             TcpListener::FromDescriptor(port.Release()));
   world.ranks[0]->Start();
   ExpectWholeWorld(&world);
 }
@@ -272,13 +249,13 @@ TEST(BootstrapTest, TimeoutOfAMemberNamesTheRanksThatNeverCame) {
 
 TEST(BootstrapTest, TimeoutWithoutRankZeroNamesItsAddress) {
   const ReservedPort port;
-  Rank rank(1, 2, port.address);
+  const std::string address = port.address().ToString();
+  Rank rank(1, 2, address);
   rank.options.timeouts.join = ShortTimeout();
   rank.Start();
   EXPECT_THAT(rank.Result(),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       AllOf(HasSubstr(port.address), HasSubstr("refused"))));
-  close(port.descriptor);
+                       AllOf(HasSubstr(address), HasSubstr("refused"))));
 }
 
 TEST(BootstrapTest, TimeoutWhereNobodyAnswersSaysSo) {

@@ -5,6 +5,7 @@
 #ifndef SHOAL_COMM_BOOTSTRAP_TEST_WORLD_H_
 #define SHOAL_COMM_BOOTSTRAP_TEST_WORLD_H_
 
+#include <algorithm>
 #include <future>
 #include <memory>
 #include <string>
@@ -69,10 +70,12 @@ class Rank {
     options.on_state = [this](absl::string_view state) { states.Add(state); };
   }
 
-  void Start() {
-    result_ = std::async(std::launch::async, [this] {
+  using JoinFunction = absl::StatusOr<JoinedWorld> (*)(BootstrapOptions);
+
+  void Start(JoinFunction join = &Bootstrap) {
+    result_ = std::async(std::launch::async, [this, join] {
       return std::make_unique<absl::StatusOr<JoinedWorld>>(
-          Bootstrap(std::move(options)));
+          join(std::move(options)));
     });
   }
 

@@ -12,39 +12,24 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/link.h"
-#include "shoal/comm/monotonic_clock.h"
-#include "shoal/comm/tcp_address.h"
-#include "shoal/comm/tcp_socket.h"
+#include "shoal/comm/loopback_sockets.h"
 
 namespace shoal::internal {
 namespace {
 
-void Await(const Link& link, short events) {
-  pollfd entry = {link.descriptor(), events, 0};
-  poll(&entry, 1, 60000);
-}
-
 class TcpLinkTest : public testing::Test {
  protected:
   void SetUp() override {
-    const GuardedDescriptor listener =
-        ListenOn(Resolve({"127.0.0.1", 0})->front()).value();
-    GuardedDescriptor dialled =
-        ConnectAndSend(*LocalAddress(listener.get()), "",
-                       MonotonicNow() + absl::Seconds(60), [] { return false; })
-            .value();
-    pollfd entry = {listener.get(), POLLIN, 0};
-    poll(&entry, 1, 60000);
+    SocketPair pair = ConnectOverLoopback();
     const TcpLinkFactory factory = TcpLinkFactory::Create().value();
-    near_ = factory.Make(std::move(dialled)).value();
-    far_ = factory.Make(AcceptFrom(listener.get()).value()).value();
+    near_ = factory.Make(std::move(pair.dialled)).value();
+    far_ = factory.Make(std::move(pair.accepted)).value();
   }
 
   LinkResult Write(const std::string& bytes) {
@@ -61,7 +46,7 @@ class TcpLinkTest : public testing::Test {
       const LinkResult result = far_->TryRead({&piece, 1});
       if (result.state == LinkState::kEnded) break;
       if (result.state == LinkState::kWouldBlock) {
-        Await(*far_, POLLIN);
+        AwaitEvents(far_->descriptor(), POLLIN);
         continue;
       }
       all.append(buffer, 0, result.bytes);
@@ -79,7 +64,7 @@ TEST_F(TcpLinkTest, GathersAndScatters) {
   const LinkResult written = near_->TryWrite(out);
   EXPECT_EQ(written.state, LinkState::kOk);
   EXPECT_EQ(written.bytes, 11u);
-  Await(*far_, POLLIN);
+  AwaitEvents(far_->descriptor(), POLLIN);
   std::string x(6, '.'), y(20, '.');
   const iovec in[] = {{x.data(), x.size()}, {y.data(), y.size()}};
   const LinkResult read = far_->TryRead(in);
@@ -163,7 +148,7 @@ TEST_F(TcpLinkTest, ShutdownEndsOneDirectionInGoodOrder) {
   // The other direction is still there.
   const iovec piece = {const_cast<char*>("back"), 4};
   EXPECT_EQ(far_->TryWrite({&piece, 1}).bytes, 4u);
-  Await(*near_, POLLIN);
+  AwaitEvents(near_->descriptor(), POLLIN);
   char buffer[8];
   const iovec into = {buffer, sizeof buffer};
   EXPECT_EQ(near_->TryRead({&into, 1}).bytes, 4u);
@@ -173,9 +158,9 @@ TEST_F(TcpLinkTest, ShutdownEndsOneDirectionInGoodOrder) {
 // until it shows, and raises no signal.
 TEST_F(TcpLinkTest, ResetIsAnEndWithAReason) {
   EXPECT_EQ(Write("unread").state, LinkState::kOk);
-  Await(*far_, POLLIN);
+  AwaitEvents(far_->descriptor(), POLLIN);
   far_ = nullptr;
-  Await(*near_, POLLIN);
+  AwaitEvents(near_->descriptor(), POLLIN);
   LinkResult result = Write("x");
   while (result.state == LinkState::kOk) result = Write("x");
   EXPECT_EQ(result.state, LinkState::kEnded);

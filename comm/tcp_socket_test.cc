@@ -22,6 +22,7 @@
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
 #include "shoal/comm/fork_guard.h"
+#include "shoal/comm/loopback_sockets.h"
 #include "shoal/comm/monotonic_clock.h"
 #include "shoal/comm/tcp_address.h"
 
@@ -33,28 +34,6 @@ using ::testing::HasSubstr;
 constexpr auto kNever = [] { return false; };
 
 absl::Time Soon() { return MonotonicNow() + absl::Seconds(60); }
-
-struct Connection {
-  GuardedDescriptor dialled;
-  GuardedDescriptor accepted;
-};
-
-void Await(int descriptor, short events) {
-  pollfd entry = {descriptor, events, 0};
-  poll(&entry, 1, 60000);
-}
-
-Connection Connect(const std::string& first_bytes = "") {
-  Connection connection;
-  GuardedDescriptor listener =
-      ListenOn(Resolve({"127.0.0.1", 0})->front()).value();
-  connection.dialled =
-      ConnectAndSend(*LocalAddress(listener.get()), first_bytes, Soon(), kNever)
-          .value();
-  Await(listener.get(), POLLIN);
-  connection.accepted = AcceptFrom(listener.get()).value();
-  return connection;
-}
 
 int IntOption(int descriptor, int level, int name) {
   int value = -1;
@@ -73,7 +52,7 @@ std::string ReadToEnd(int descriptor) {
     } else if (got == 0) {
       return all;
     } else if (errno == EAGAIN) {
-      Await(descriptor, POLLIN);
+      AwaitEvents(descriptor, POLLIN);
     } else {
       return all + " and error " + std::to_string(errno);
     }
@@ -81,7 +60,7 @@ std::string ReadToEnd(int descriptor) {
 }
 
 TEST(TcpSocketTest, BothEndsAreAsTheyShouldBe) {
-  const Connection connection = Connect();
+  const SocketPair connection = ConnectOverLoopback();
   for (const int end : {connection.dialled.get(), connection.accepted.get()}) {
     EXPECT_EQ(IntOption(end, IPPROTO_TCP, TCP_NODELAY), 1);
     EXPECT_EQ(fcntl(end, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
@@ -95,7 +74,7 @@ TEST(TcpSocketTest, FirstBytesAreSent) {
       ListenOn(Resolve({"127.0.0.1", 0})->front()).value();
   std::string got;
   std::thread reader([&] {
-    Await(listener.get(), POLLIN);
+    AwaitEvents(listener.get(), POLLIN);
     const GuardedDescriptor accepted = AcceptFrom(listener.get()).value();
     got = ReadToEnd(accepted.get());
   });
@@ -143,7 +122,7 @@ TEST(TcpSocketTest, AcceptWithoutAnyoneWaitingIsUnavailable) {
 // The closing side has not read what came. A plain close would reset the
 // connection and destroy what it has sent.
 TEST(TcpSocketTest, DrainingLetsThePeerReadEverything) {
-  Connection connection = Connect();
+  SocketPair connection = ConnectOverLoopback();
   const std::string unread(100000, 'u');
   ASSERT_EQ(send(connection.dialled.get(), unread.data(), unread.size(), 0),
             static_cast<ssize_t>(unread.size()));
@@ -166,7 +145,7 @@ TEST(TcpSocketTest, DrainingLetsThePeerReadEverything) {
 }
 
 TEST(TcpSocketTest, DrainingDoesNotWaitForPeersThatHaveEverything) {
-  Connection connection = Connect();
+  SocketPair connection = ConnectOverLoopback();
   ASSERT_EQ(send(connection.accepted.get(), "bye", 3, 0), 3);
   std::vector<GuardedDescriptor> sockets;
   sockets.push_back(std::move(connection.accepted));
@@ -178,7 +157,7 @@ TEST(TcpSocketTest, DrainingDoesNotWaitForPeersThatHaveEverything) {
 // That this is harmless rests on Linux: a reset ends the connection, and leaves
 // what has arrived to be read.
 TEST(TcpSocketTest, WhatHasArrivedSurvivesAReset) {
-  Connection connection = Connect();
+  SocketPair connection = ConnectOverLoopback();
   ASSERT_EQ(send(connection.accepted.get(), "bye", 3, 0), 3);
   std::vector<GuardedDescriptor> sockets;
   sockets.push_back(std::move(connection.accepted));
@@ -192,7 +171,7 @@ TEST(TcpSocketTest, WhatHasArrivedSurvivesAReset) {
 }
 
 TEST(TcpSocketTest, DrainingEndsAtItsDeadline) {
-  Connection connection = Connect();
+  SocketPair connection = ConnectOverLoopback();
   const std::string piece(65536, 'x');
   while (send(connection.accepted.get(), piece.data(), piece.size(),
               MSG_NOSIGNAL) > 0) {
