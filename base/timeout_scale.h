@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How slow this build of a test is, as its configuration says: sanitizers set
-// the environment variable SHOAL_TEST_TIMEOUT_SCALE (.bazelrc).
+// How slow this build of a test is, as its configuration says by environment
+// variables (.bazelrc): SHOAL_TEST_TIMEOUT_SCALE in all sanitizers,
+// SHOAL_TEST_CASE_DIVISOR where a sanitizer is so slow, and sees so little in
+// programs of one thread, that long tests try fewer cases (tsan).
 //
 // For tests. Thread-safe as long as nobody changes the environment.
 
@@ -16,30 +18,45 @@
 
 namespace shoal {
 
+namespace internal {
+
+// Of the environment, from 1 to 1000.
+inline double FactorOf(const char* variable) {
+  const char* const text = std::getenv(variable);
+  // atof gives 0 for what is no number, and no comparison holds for a NaN.
+  const double factor = text == nullptr ? 1 : std::atof(text);
+  return factor > 1 ? std::min(factor, 1000.0) : 1;
+}
+
+}  // namespace internal
+
 // How many times slower than an optimised build, from 1 to 1000. Deadlines that
 // no correct program comes near are multiplied by it.
 inline double TimeoutScale() {
-  const char* const text = std::getenv("SHOAL_TEST_TIMEOUT_SCALE");
-  // atof gives 0 for what is no number, and no comparison holds for a NaN.
-  const double scale = text == nullptr ? 1 : std::atof(text);
-  return scale > 1 ? std::min(scale, 1000.0) : 1;
+  return internal::FactorOf("SHOAL_TEST_TIMEOUT_SCALE");
 }
 
-// Of `count` cases, of which each tells a little, so many as a slow build gets
-// through in the time of an optimised one; at least 1 if `count` is.
-inline std::int64_t FewerIfSlow(std::int64_t count) {
-  const auto fewer = static_cast<std::int64_t>(count / TimeoutScale());
+// Whether this build is to try fewer cases.
+inline bool TriesFewerCases() {
+  return internal::FactorOf("SHOAL_TEST_CASE_DIVISOR") > 1;
+}
+
+// Of `count` cases, of which each tells a little, as many as this build is to
+// try; at least 1 if `count` is.
+inline std::int64_t CasesToTry(std::int64_t count) {
+  const auto fewer = static_cast<std::int64_t>(
+      count / internal::FactorOf("SHOAL_TEST_CASE_DIVISOR"));
   return std::max(fewer, std::min<std::int64_t>(count, 1));
 }
 
-// Takes every case of a sweep in an optimised build, and every twentieth in a
-// slow one: the same ones in every process.
+// Takes every case of a sweep, or every twentieth where fewer cases are to be
+// tried: the same ones in every process.
 class CaseSampler {
  public:
-  bool Take() { return !slow_ || seen_++ % 20 == 0; }
+  bool Take() { return !fewer_ || seen_++ % 20 == 0; }
 
  private:
-  const bool slow_ = TimeoutScale() > 1;
+  const bool fewer_ = TriesFewerCases();
   int seen_ = 0;
 };
 

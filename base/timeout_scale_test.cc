@@ -9,42 +9,59 @@
 namespace shoal {
 namespace {
 
-void SetScale(const char* text) {
-  ASSERT_EQ(setenv("SHOAL_TEST_TIMEOUT_SCALE", text, /*overwrite=*/1), 0);
+constexpr char kScale[] = "SHOAL_TEST_TIMEOUT_SCALE";
+constexpr char kDivisor[] = "SHOAL_TEST_CASE_DIVISOR";
+
+void Set(const char* variable, const char* text) {
+  ASSERT_EQ(setenv(variable, text, /*overwrite=*/1), 0);
 }
 
 TEST(TimeoutScaleTest, IsOneUnlessSetToMore) {
-  ASSERT_EQ(unsetenv("SHOAL_TEST_TIMEOUT_SCALE"), 0);
+  ASSERT_EQ(unsetenv(kScale), 0);
   EXPECT_EQ(TimeoutScale(), 1);
   for (const char* text : {"", "many", "0", "-3", "0.5", "nan"}) {
-    SetScale(text);
-    EXPECT_GE(TimeoutScale(), 1) << text;
-    EXPECT_EQ(FewerIfSlow(7), 7) << text;
+    Set(kScale, text);
+    EXPECT_EQ(TimeoutScale(), 1) << text;
   }
 }
 
 TEST(TimeoutScaleTest, IsWhatTheEnvironmentSays) {
-  SetScale("2.5");
+  Set(kScale, "2.5");
   EXPECT_EQ(TimeoutScale(), 2.5);
-  SetScale("1e9");
+  Set(kScale, "1e9");
   EXPECT_EQ(TimeoutScale(), 1000);
 }
 
-TEST(TimeoutScaleTest, SlowBuildsGetFewerCasesButSome) {
-  SetScale("10");
-  EXPECT_EQ(FewerIfSlow(4000), 400);
-  EXPECT_EQ(FewerIfSlow(3), 1);
-  EXPECT_EQ(FewerIfSlow(0), 0);
+TEST(CasesToTryTest, AreAllUnlessFewerAreAskedFor) {
+  ASSERT_EQ(unsetenv(kDivisor), 0);
+  EXPECT_FALSE(TriesFewerCases());
+  EXPECT_EQ(CasesToTry(7), 7);
+  // A slow build alone is no reason.
+  Set(kScale, "10");
+  EXPECT_FALSE(TriesFewerCases());
+  EXPECT_EQ(CasesToTry(7), 7);
+}
+
+TEST(CasesToTryTest, AreFewerThenButSome) {
+  Set(kDivisor, "10");
+  EXPECT_TRUE(TriesFewerCases());
+  EXPECT_EQ(CasesToTry(4000), 400);
+  EXPECT_EQ(CasesToTry(3), 1);
+  EXPECT_EQ(CasesToTry(0), 0);
+}
+
+int CountTaken() {
+  CaseSampler sampler;
+  int taken = 0;
+  for (int i = 0; i < 80; ++i) taken += sampler.Take() ? 1 : 0;
+  return taken;
 }
 
 TEST(CaseSamplerTest, TakesAllOrEveryTwentieth) {
-  for (const char* scale : {"1", "10"}) {
-    SetScale(scale);
-    CaseSampler sampler;
-    int taken = 0;
-    for (int i = 0; i < 80; ++i) taken += sampler.Take() ? 1 : 0;
-    EXPECT_EQ(taken, TimeoutScale() > 1 ? 4 : 80);
-  }
+  ASSERT_EQ(unsetenv(kDivisor), 0);
+  EXPECT_EQ(CountTaken(), 80);
+  Set(kDivisor, "10");
+  EXPECT_EQ(CountTaken(), 4);
 }
 
 }  // namespace

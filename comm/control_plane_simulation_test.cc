@@ -224,7 +224,7 @@ class RandomJob {
 };
 
 void RunScenario(void (RandomJob::*scenario)()) {
-  RunSeeds(FewerIfSlow(1000), [scenario](int seed) {
+  RunSeeds(CasesToTry(1000), [scenario](int seed) {
     RandomJob job(seed);
     (job.*scenario)();
   });

@@ -30,7 +30,7 @@ TEST(EngineRandomTest, EverySeedEndsWell) {
               << summary.dead << " died" << std::endl;
     return;
   }
-  const std::int64_t seeds = FewerIfSlow(absl::GetFlag(FLAGS_seeds));
+  const std::int64_t seeds = CasesToTry(absl::GetFlag(FLAGS_seeds));
   const std::int64_t first = absl::GetFlag(FLAGS_first);
   std::int64_t disagreed = 0;
   std::int64_t mismatch_found = 0;

@@ -206,9 +206,10 @@ void Exchange(Link& link, Parking& parking, std::uint64_t total,
 TEST(MemoryLinkTest, TwoThreadsLoseNoByteAndNoWakeUp) {
   constexpr std::uint64_t kTotal = 1 << 18;
   for (std::size_t capacity : {1, 3, 61, 4096}) {
-    auto [a, b] = MakeMemoryLinkPair({.capacity_bytes = capacity});
+    // Before the links: the end of one still wakes the other's.
     Parking parking_a;
     Parking parking_b;
+    auto [a, b] = MakeMemoryLinkPair({.capacity_bytes = capacity});
     a->SetWakeup(parking_a.wakeup());
     b->SetWakeup(parking_b.wakeup());
     const std::uint64_t total = capacity < 8 ? kTotal / 64 : kTotal;
@@ -221,8 +222,8 @@ TEST(MemoryLinkTest, TwoThreadsLoseNoByteAndNoWakeUp) {
 
 TEST(MemoryLinkTest, AnEndDestroyedInItsThreadWakesTheReader) {
   for (int i = 0; i < 200; ++i) {
-    auto [a, b] = MakeMemoryLinkPair({.capacity_bytes = 16});
     Parking parking;
+    auto [a, b] = MakeMemoryLinkPair({.capacity_bytes = 16});
     b->SetWakeup(parking.wakeup());
     std::thread other([link = std::move(a)]() mutable {
       Write(*link, {"12345"});

@@ -245,7 +245,7 @@ class RandomWorld {
 };
 
 void RunWorlds(bool with_death) {
-  RunSeeds(FewerIfSlow(4000),
+  RunSeeds(CasesToTry(4000),
            [with_death](int seed) { RandomWorld(seed).Run(with_death); });
 }
 

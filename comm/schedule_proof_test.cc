@@ -123,8 +123,8 @@ class ScheduleProofTest
 
 TEST_P(ScheduleProofTest, Holds) {
   const auto [collective, world_size] = GetParam();
-  if (TimeoutScale() > 1 && world_size > 17) {
-    GTEST_SKIP() << "takes too long in a slow build";
+  if (TriesFewerCases() && world_size > 17) {
+    GTEST_SKIP() << "one of the cases left out";
   }
   const CallKind kind = collective.kind;
   const int n = world_size;

@@ -38,8 +38,8 @@ using ErrorCode = boost::system::error_code;
 constexpr int kInterruptedTries = 8;
 
 // Between two processes of one machine the kernel's send buffer would grow to
-// megabytes, which leave the cache before they are read. Bounded, large
-// messages are a quarter faster (docs/performance.md). It must not be smaller:
+// megabytes, which leave the cache before they are read: bounded, messages of
+// megabytes are faster (docs/performance.md). It must not be much smaller:
 // below a few of the loopback's segments of 64 KiB, TCP begins to wait for
 // delayed acknowledgements. Between machines TCP finds its size itself.
 constexpr int kSendBufferOnOneMachine = 128 * 1024;
