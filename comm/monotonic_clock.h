@@ -9,6 +9,7 @@
 #define SHOAL_COMM_MONOTONIC_CLOCK_H_
 
 #include <chrono>
+#include <cstdint>
 
 #include "absl/time/time.h"
 #include "shoal/base/dialect.h"
@@ -20,6 +21,13 @@ namespace shoal::internal {
 inline absl::Time MonotonicNow() {
   return absl::UnixEpoch() +
          absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+// The same clock's count, for what is measured and not waited for.
+inline std::int64_t MonotonicNanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace shoal::internal
