@@ -24,11 +24,13 @@
 #include "shoal/base/mutex.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/call_log.h"
 #include "shoal/comm/engine.h"
 #include "shoal/comm/failure_domain.h"
 #include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
 #include "shoal/comm/link_drain.h"
+#include "shoal/comm/message_links.h"
 #include "shoal/comm/point_to_point.h"
 #include "shoal/comm/point_to_point_links.h"
 #include "shoal/comm/progress_thread.h"
@@ -52,6 +54,10 @@ constexpr int kTriesBetweenLooksAtTheClock = 64;
 // Time-outs may be infinite, or too long for the clock: a year will do.
 Clock::duration ToClockDuration(absl::Duration duration) {
   return absl::ToChronoNanoseconds(std::min(duration, absl::Hours(24 * 365)));
+}
+
+std::int64_t Nanoseconds(Clock::duration duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
 }
 
 std::vector<Link*> Pointers(const std::vector<std::unique_ptr<Link>>& links) {
@@ -83,13 +89,12 @@ std::shared_ptr<EngineDriver> EngineDriver::Create(
 EngineDriver::EngineDriver(EngineDriverOptions options)
     : options_(std::move(options)),
       name_(NameOf(options_)),
-      outgoing_(options_.world_size),
-      linked_(options_.world_size),
-      ended_since_(options_.world_size),
       engine_(options_.rank, options_.world_size, Pointers(options_.links),
               options_.engine),
-      messages_(options_.rank, options_.world_size) {
-  options_.point_to_point_links->SetWaker(options_.waker);
+      messages_(options_.rank, options_.world_size),
+      message_links_(options_.world_size,
+                     std::move(options_.point_to_point_links), options_.waker,
+                     ToClockDuration(options_.late_link_grace), &messages_) {
   options_.domain->AddCommunicator(options_.id, this, options_.waker.get());
 }
 
@@ -101,6 +106,7 @@ int EngineDriver::JobRank(int rank) const {
 // The user's side ------------------------------------------------------------
 
 absl::Status EngineDriver::Run(DrivenCall* call) {
+  call->begin = Clock::now();
   bool queued = false;
   {
     MutexLock lock(&mutex_);
@@ -114,7 +120,7 @@ absl::Status EngineDriver::Run(DrivenCall* call) {
   }
   // A queued call was begun by the driver that has left.
   if (!queued) Begin(call);
-  DriveUntilSettled(*call);
+  DriveUntilSettled(call);
   LeaveRole();
   return call->result;
 }
@@ -131,7 +137,8 @@ absl::Status EngineDriver::Start(DrivenCall* call) {
     MutexLock lock(&mutex_);
     progress_ = std::move(thread);
   }
-  call->deadline = Clock::now() + ToClockDuration(call->timeout);
+  call->begin = Clock::now();
+  call->deadline = call->begin + ToClockDuration(call->timeout);
   {
     MutexLock lock(&mutex_);
     Admit(call);
@@ -147,14 +154,14 @@ absl::Status EngineDriver::Start(DrivenCall* call) {
   return absl::OkStatus();
 }
 
-void EngineDriver::Await(const DrivenCall* call) {
+void EngineDriver::Await(DrivenCall* call) {
   if (call->done.load(std::memory_order_acquire)) return;
   {
     MutexLock lock(&mutex_);
     if (!AwaitRole(call)) return;
     driving_ = true;
   }
-  DriveUntilSettled(*call);
+  DriveUntilSettled(call);
   LeaveRole();
 }
 
@@ -200,22 +207,18 @@ void EngineDriver::Close() {
     PublishSettled();
   }
   options_.domain->RemoveCommunicator(options_.id);
-  AdoptIncoming();
+  message_links_.Adopt();
   std::vector<Link*> links;
-  for (auto* owned : {&options_.links, &outgoing_, &incoming_}) {
-    for (const auto& link : *owned) {
-      if (link != nullptr) links.push_back(link.get());
-    }
+  for (const auto& link : options_.links) {
+    if (link != nullptr) links.push_back(link.get());
   }
+  message_links_.AppendLinks(&links);
   // After a failure nobody waits for anybody's last bytes.
   DrainLinks(links, options_.domain->failed() ? absl::ZeroDuration()
                                               : options_.close_timeout);
   // Handles may keep this object, which has nothing to do any more.
   options_.links.clear();
-  outgoing_.clear();
-  incoming_.clear();
-  openings_.clear();
-  options_.point_to_point_links = nullptr;
+  message_links_.Clear();
   LeaveRole();
   options_.domain = nullptr;
   if (progress != nullptr) progress->Unwatch(this);
@@ -316,16 +319,22 @@ void EngineDriver::PublishSettled() {
 // By the driver --------------------------------------------------------------
 
 // The waiting loop of every call.
-void EngineDriver::DriveUntilSettled(const DrivenCall& call) {
+void EngineDriver::DriveUntilSettled(DrivenCall* call) {
   WaitStrategy wait(WaitStrategy::DefaultBounds(options_.cores_to_spare));
+  // When there began to be nothing to move; unset while there is.
+  Clock::time_point idle_since{};
   for (int tries = 1;; ++tries) {
     if (queued_.load(std::memory_order_acquire)) TakeQueue();
     const bool moved = Progress(/*with_messages=*/active_messages_ > 0 ||
                                 tries % kTriesBetweenMessages == 0);
+    if (moved && idle_since != Clock::time_point{}) {
+      call->waiting += Clock::now() - idle_since;
+      idle_since = {};
+    }
     // A fault ends the machine's operations, so it is looked at first.
     if (HasFault()) HandleFault();
     Settle();
-    if (call.settled) return;
+    if (call->settled) return;
     if (options_.domain->failed()) {
       FailAll(options_.domain->status());
       continue;
@@ -340,6 +349,7 @@ void EngineDriver::DriveUntilSettled(const DrivenCall& call) {
     const Clock::time_point now = Clock::now();
     const Clock::time_point deadline = CheckDeadlines(now);
     if (moved || failed_ || HasFault()) continue;
+    if (idle_since == Clock::time_point{}) idle_since = now;
     if (wait.ShouldPark(now)) Park(deadline);
   }
 }
@@ -373,67 +383,20 @@ void EngineDriver::Begin(DrivenCall* call) {
       continue;
     }
     ++active_messages_;
-    AdoptIncoming();
+    message_links_.Adopt();
     if (part.call.signature.kind == CallKind::kRecv) {
       part.id = messages_.StartRecv(part.call);
     } else {
       part.id = messages_.StartSend(part.call);
-      EnsureOutgoing(part.call.peer);
+      if (!failed_) message_links_.Open(part.call.peer);
     }
-  }
-}
-
-void EngineDriver::EnsureOutgoing(int peer) {
-  if (outgoing_[peer] != nullptr || failed_) return;
-  for (const auto& [opening_peer, opening] : openings_) {
-    if (opening_peer == peer) return;
-  }
-  openings_.emplace_back(peer,
-                         options_.point_to_point_links->OpenOutgoing(peer));
-  FinishOpenings();
-}
-
-bool EngineDriver::FinishOpenings() {
-  bool moved = false;
-  std::size_t kept = 0;
-  for (auto& [peer, opening] : openings_) {
-    absl::StatusOr<std::unique_ptr<Link>> link = opening->TryFinish();
-    if (!link.ok()) {
-      if (unreachable_.ok()) {
-        unreachable_ = link.status();
-        unreachable_peer_ = peer;
-      }
-      continue;
-    }
-    if (*link == nullptr) {
-      if (openings_[kept].second != opening) {
-        openings_[kept] = {peer, std::move(opening)};
-      }
-      ++kept;
-      continue;
-    }
-    moved = true;
-    outgoing_[peer] = *std::move(link);
-    messages_.SetOutgoing(peer, outgoing_[peer].get());
-  }
-  openings_.resize(kept);
-  return moved;
-}
-
-void EngineDriver::AdoptIncoming() {
-  if (!options_.point_to_point_links->HasIncoming()) return;
-  for (auto& [peer, link] : options_.point_to_point_links->TakeIncoming()) {
-    messages_.SetIncoming(peer, link.get());
-    linked_[peer] = true;
-    incoming_.push_back(std::move(link));
   }
 }
 
 bool EngineDriver::Progress(bool with_messages) {
   bool moved = engine_.Progress();
   if (with_messages) {
-    AdoptIncoming();
-    if (!openings_.empty() && FinishOpenings()) moved = true;
+    if (message_links_.Progress()) moved = true;
     if (messages_.Progress()) moved = true;
   }
   return moved;
@@ -441,17 +404,18 @@ bool EngineDriver::Progress(bool with_messages) {
 
 bool EngineDriver::HasFault() const {
   return !failed_ && (!engine_.fault().ok() || !messages_.fault().ok() ||
-                      !unreachable_.ok());
+                      !message_links_.unreachable().ok());
 }
 
 void EngineDriver::HandleFault() {
   FailureDomain& domain = *options_.domain;
   const bool in_messages = engine_.fault().ok();
   if (in_messages && messages_.fault().ok()) {
+    const int peer = message_links_.unreachable_peer();
     FailAll(domain.FailAfterLostLink(
-        JobRank(unreachable_peer_),
-        absl::StrCat(Concerned(/*message=*/true, unreachable_peer_), " (",
-                     unreachable_.message(), ")")));
+        JobRank(peer),
+        absl::StrCat(Concerned(/*message=*/true, peer), " (",
+                     message_links_.unreachable().message(), ")")));
     return;
   }
   const EngineFault& fault = in_messages ? messages_.fault() : engine_.fault();
@@ -476,22 +440,17 @@ void EngineDriver::Settle() {
   // How calls that a fault has ended come out is not known yet.
   if (HasFault()) return;
   std::size_t kept = 0;
+  Clock::time_point now{};
   for (DrivenCall* const call : active_) {
     if (!std::all_of(call->parts.begin(), call->parts.end(),
                      [this](const auto& part) { return IsDone(part); })) {
       active_[kept++] = call;
       continue;
     }
+    if (now == Clock::time_point{}) now = Clock::now();
     bool succeeded = true;
     for (const DrivenCall::Part& part : call->parts) {
-      if (part.is_message()) {
-        succeeded &= messages_.result(part.id).ok();
-        messages_.Forget(part.id);
-        --active_messages_;
-      } else {
-        succeeded &= engine_.result(part.id).ok();
-        engine_.Forget(part.id);
-      }
+      succeeded &= TakeResult(*call, part, now);
     }
     // Whatever ended a call that did not succeed has failed the job, whose
     // error is the one to return: it names the first culprit.
@@ -500,6 +459,28 @@ void EngineDriver::Settle() {
     settled_.push_back(call);
   }
   active_.resize(kept);
+}
+
+bool EngineDriver::TakeResult(const DrivenCall& call,
+                              const DrivenCall::Part& part,
+                              Clock::time_point now) {
+  CallRecord record;
+  if (part.is_message()) {
+    record.succeeded = messages_.result(part.id).ok();
+    messages_.Forget(part.id);
+    --active_messages_;
+  } else {
+    record.succeeded = engine_.result(part.id).ok();
+    engine_.Forget(part.id);
+  }
+  record.call = &part.call;
+  record.sequence = part.sequence;
+  record.bytes = DataBytes(part.call, rank(), world_size());
+  record.begin_ns = Nanoseconds(call.begin.time_since_epoch());
+  record.end_ns = Nanoseconds(now.time_since_epoch());
+  record.waiting_ns = Nanoseconds(call.waiting);
+  log_.Add(record);
+  return record.succeeded;
 }
 
 bool EngineDriver::IsDone(const DrivenCall::Part& part) const {
@@ -526,26 +507,16 @@ void EngineDriver::ForEachUnlinkedSender(Visit visit) const {
   for (const DrivenCall* const call : active_) {
     for (const DrivenCall::Part& part : call->parts) {
       if (part.call.signature.kind != CallKind::kRecv) continue;
-      if (!linked_[part.call.peer]) visit(part.call.peer);
+      if (!message_links_.IsLinked(part.call.peer)) visit(part.call.peer);
     }
   }
 }
 
 Clock::time_point EngineDriver::CheckUnlinkedSenders(Clock::time_point now) {
-  const Clock::duration grace = ToClockDuration(options_.late_link_grace);
   Clock::time_point next = Clock::time_point::max();
   ForEachUnlinkedSender([&](int peer) {
-    if (!options_.links[peer]->PeerHasEnded()) return;
-    Clock::time_point& since = ended_since_[peer];
-    if (since == Clock::time_point{}) {
-      // A link that came before the end is found in the next turn.
-      since = now;
-    } else if (now >= since + grace && unreachable_.ok()) {
-      unreachable_peer_ = peer;
-      unreachable_ = absl::UnavailableError(
-          "it has ended its connections without having sent anything");
-    }
-    next = std::min(next, since + grace);
+    next = std::min(
+        next, message_links_.CheckSender(peer, *options_.links[peer], now));
   });
   return next;
 }
@@ -630,12 +601,10 @@ bool EngineDriver::ArmAndLook(std::vector<struct pollfd>* descriptors) {
     if (interest.write) events |= POLLOUT;
     descriptors->push_back({descriptor, events, 0});
   }
-  for (const auto& [peer, opening] : openings_) {
-    descriptors->push_back({opening->descriptor(), POLLOUT, 0});
-  }
+  message_links_.AppendDescriptors(descriptors);
   ForEachUnlinkedSender([&](int peer) {
     const int descriptor = options_.links[peer]->descriptor();
-    if (descriptor < 0 || ended_since_[peer] != Clock::time_point{}) return;
+    if (descriptor < 0 || message_links_.HasEnded(peer)) return;
     descriptors->push_back({descriptor, POLLRDHUP, 0});
   });
   return true;

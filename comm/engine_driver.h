@@ -48,10 +48,12 @@
 #include "absl/time/time.h"
 #include "shoal/base/mutex.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/call_log.h"
 #include "shoal/comm/engine.h"
 #include "shoal/comm/failure_domain.h"
 #include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
+#include "shoal/comm/message_links.h"
 #include "shoal/comm/point_to_point.h"
 #include "shoal/comm/point_to_point_links.h"
 #include "shoal/comm/progress_thread.h"
@@ -107,6 +109,10 @@ struct DrivenCall {
   // the first try in vain of a blocking one.
   WaitStrategy::Clock::time_point deadline{};
   bool settled = false;
+  // For the log: when it was made, and how long the thread that drove for it
+  // had nothing to move.
+  WaitStrategy::Clock::time_point begin{};
+  WaitStrategy::Clock::duration waiting{};
 
   // OK, or the job's error. May be read once `done` is true.
   absl::Status result;
@@ -137,10 +143,13 @@ class EngineDriver final : public ProgressClient,
   absl::Status Start(DrivenCall* call);
 
   // Waits until `call`, which was started, is done.
-  void Await(const DrivenCall* call);
+  void Await(DrivenCall* call);
 
   // Moves what can be moved at once; whether `call` is done. Never waits.
   bool Test(const DrivenCall* call);
+
+  // What has been called so far.
+  CallLog& log() { return log_; }
 
   // Ends every call, failing the job if there are any, says goodbye, and ends
   // the links in good order. No `Run` or `Start` may be in progress or follow.
@@ -171,15 +180,12 @@ class EngineDriver final : public ProgressClient,
 
   // By the driver ------------------------------------------------------------
 
-  void DriveUntilSettled(const DrivenCall& call);
+  void DriveUntilSettled(DrivenCall* call);
   // One turn that never waits; whether the next driver is needed at once.
   bool DriveOnce();
   void TakeQueue();
   void Begin(DrivenCall* call);
-  void EnsureOutgoing(int peer);
   bool Progress(bool with_messages);
-  bool FinishOpenings();
-  void AdoptIncoming();
   bool HasFault() const;
   // Takes the fault to the domain and fails everything; may wait for the
   // domain.
@@ -187,6 +193,9 @@ class EngineDriver final : public ProgressClient,
   void FailAll(const absl::Status& status);
   // Takes calls that are done out of the machines.
   void Settle();
+  // Takes a part's result out of its machine, and notes it.
+  bool TakeResult(const DrivenCall& call, const DrivenCall::Part& part,
+                  Clock::time_point now);
   bool IsDone(const DrivenCall::Part& part) const;
   // Fails everything if a call is late. Returns the earliest deadline.
   Clock::time_point CheckDeadlines(Clock::time_point now);
@@ -216,16 +225,9 @@ class EngineDriver final : public ProgressClient,
   const std::string name_;
 
   // By the driver.
-  std::vector<std::unique_ptr<Link>> outgoing_;  // by peer; null: not opened
-  std::vector<std::unique_ptr<Link>> incoming_;
-  std::vector<std::pair<int, std::unique_ptr<LinkOpening>>> openings_;
-  std::vector<bool> linked_;  // peers that have opened their link
-  // When a peer was found to have ended before it had opened one.
-  std::vector<Clock::time_point> ended_since_;
-  int unreachable_peer_ = -1;
-  absl::Status unreachable_;
   Engine engine_;
   PointToPoint messages_;
+  MessageLinks message_links_;
   bool failed_ = false;
   std::vector<DrivenCall*> active_;  // in the machines
   int active_messages_ = 0;
@@ -234,6 +236,8 @@ class EngineDriver final : public ProgressClient,
   // Kept to be used again.
   std::vector<LinkInterest> interest_;
   std::vector<struct pollfd> poll_;
+
+  CallLog log_;
 
   // True while the queue is not empty, for a look without the lock.
   std::atomic<bool> queued_{false};
