@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,16 +22,11 @@
 #include "absl/types/span.h"
 #include "shoal/base/mutex.h"
 #include "shoal/base/status_macros.h"
-#include "shoal/comm/call.h"
-#include "shoal/comm/call_log.h"
-#include "shoal/comm/engine.h"
+#include "shoal/comm/active_calls.h"
+#include "shoal/comm/driven_call.h"
 #include "shoal/comm/failure_domain.h"
-#include "shoal/comm/fault.h"
-#include "shoal/comm/link.h"
 #include "shoal/comm/link_drain.h"
-#include "shoal/comm/message_links.h"
-#include "shoal/comm/point_to_point.h"
-#include "shoal/comm/point_to_point_links.h"
+#include "shoal/comm/monotonic_clock.h"
 #include "shoal/comm/progress_thread.h"
 #include "shoal/comm/wait_strategy.h"
 #include "shoal/comm/waker.h"
@@ -51,21 +45,6 @@ constexpr int kTriesBetweenMessages = 64;
 // one call may be late while another moves.
 constexpr int kTriesBetweenLooksAtTheClock = 64;
 
-// Time-outs may be infinite, or too long for the clock: a year will do.
-Clock::duration ToClockDuration(absl::Duration duration) {
-  return absl::ToChronoNanoseconds(std::min(duration, absl::Hours(24 * 365)));
-}
-
-std::int64_t Nanoseconds(Clock::duration duration) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
-}
-
-std::vector<Link*> Pointers(const std::vector<std::unique_ptr<Link>>& links) {
-  std::vector<Link*> pointers;
-  for (const auto& link : links) pointers.push_back(link.get());
-  return pointers;
-}
-
 // More ranks than these are not worth naming in every message.
 constexpr std::size_t kNamedRanks = 16;
 
@@ -79,6 +58,20 @@ std::string NameOf(const EngineDriverOptions& options) {
       named.size() < ranks.size() ? ", ..." : "", " of the world)");
 }
 
+ActiveCalls::Options OptionsOfCalls(EngineDriverOptions* options,
+                                   const std::string& name) {
+  ActiveCalls::Options calls;
+  calls.rank = options->rank;
+  calls.world_size = options->world_size;
+  calls.name = name;
+  calls.links = std::move(options->links);
+  calls.point_to_point_links = std::move(options->point_to_point_links);
+  calls.waker = options->waker;
+  calls.engine = options->engine;
+  calls.late_link_grace = ToClockDuration(options->late_link_grace);
+  return calls;
+}
+
 }  // namespace
 
 std::shared_ptr<EngineDriver> EngineDriver::Create(
@@ -87,20 +80,21 @@ std::shared_ptr<EngineDriver> EngineDriver::Create(
 }
 
 EngineDriver::EngineDriver(EngineDriverOptions options)
-    : options_(std::move(options)),
-      name_(NameOf(options_)),
-      engine_(options_.rank, options_.world_size, Pointers(options_.links),
-              options_.engine),
-      messages_(options_.rank, options_.world_size),
-      message_links_(options_.world_size,
-                     std::move(options_.point_to_point_links), options_.waker,
-                     ToClockDuration(options_.late_link_grace), &messages_) {
-  options_.domain->AddCommunicator(options_.id, this, options_.waker.get());
+    : rank_(options.rank),
+      world_size_(options.world_size),
+      id_(options.id),
+      job_ranks_(options.job_ranks),
+      name_(NameOf(options)),
+      domain_(options.domain),
+      waker_(options.waker),
+      close_timeout_(options.close_timeout),
+      cores_to_spare_(options.cores_to_spare),
+      calls_(OptionsOfCalls(&options, name_)) {
+  domain_->AddCommunicator(id_, this, waker_.get());
 }
 
 int EngineDriver::JobRank(int rank) const {
-  return rank < 0 || options_.job_ranks.empty() ? rank
-                                                : options_.job_ranks[rank];
+  return rank < 0 || job_ranks_.empty() ? rank : job_ranks_[rank];
 }
 
 // The user's side ------------------------------------------------------------
@@ -119,7 +113,7 @@ absl::Status EngineDriver::Run(DrivenCall* call) {
     driving_ = true;
   }
   // A queued call was begun by the driver that has left.
-  if (!queued) Begin(call);
+  if (!queued) calls_.Begin(call);
   DriveUntilSettled(call);
   LeaveRole();
   return call->result;
@@ -148,7 +142,7 @@ absl::Status EngineDriver::Start(DrivenCall* call) {
     }
     driving_ = true;
   }
-  Begin(call);
+  calls_.Begin(call);
   const bool urgent = DriveOnce();
   LeaveRole(urgent);
   return absl::OkStatus();
@@ -184,10 +178,11 @@ void EngineDriver::Close() {
   std::string pending;
   {
     MutexLock lock(&mutex_);
-    if (!unfinished_.empty()) pending = Describe(unfinished_[0]->parts[0]);
+    if (!unfinished_.empty())
+      pending = unfinished_[0]->parts[0].Describe(name_);
   }
   if (!pending.empty()) {
-    options_.domain->Fail(
+    domain_->Fail(
         JobRank(rank()),
         absl::CancelledError(absl::StrCat(
             "rank ", JobRank(rank()), " destroyed its communicator while ",
@@ -200,34 +195,27 @@ void EngineDriver::Close() {
     driving_ = true;
     progress = std::move(progress_);
   }
-  if (!active_.empty()) {
-    FailAll(options_.domain->status());
+  if (!calls_.empty()) {
+    calls_.Fail(domain_->status());
     Settle();
     MutexLock lock(&mutex_);
     PublishSettled();
   }
-  options_.domain->RemoveCommunicator(options_.id);
-  message_links_.Adopt();
-  std::vector<Link*> links;
-  for (const auto& link : options_.links) {
-    if (link != nullptr) links.push_back(link.get());
-  }
-  message_links_.AppendLinks(&links);
+  domain_->RemoveCommunicator(id_);
   // After a failure nobody waits for anybody's last bytes.
-  DrainLinks(links, options_.domain->failed() ? absl::ZeroDuration()
-                                              : options_.close_timeout);
+  DrainLinks(calls_.AllLinks(),
+             domain_->failed() ? absl::ZeroDuration() : close_timeout_);
   // Handles may keep this object, which has nothing to do any more.
-  options_.links.clear();
-  message_links_.Clear();
+  calls_.Clear();
   LeaveRole();
-  options_.domain = nullptr;
+  domain_ = nullptr;
   if (progress != nullptr) progress->Unwatch(this);
 }
 
 OperationReport EngineDriver::Report() const {
   MutexLock lock(&mutex_);
   OperationReport report;
-  report.communicator = options_.id;
+  report.communicator = id_;
   report.entered = collectives_;
   report.last_completed = collectives_completed_;
   const DrivenCall::Part* shown = nullptr;
@@ -241,7 +229,7 @@ OperationReport EngineDriver::Report() const {
   if (shown == nullptr) return report;
   report.in_operation = true;
   report.collective = !shown->is_message();
-  report.operation = Describe(*shown);
+  report.operation = shown->Describe(name_);
   return report;
 }
 
@@ -257,7 +245,7 @@ void EngineDriver::Admit(DrivenCall* call) {
 void EngineDriver::Enqueue(DrivenCall* call) {
   queue_.push_back(call);
   queued_.store(true, std::memory_order_release);
-  options_.waker->Notify();
+  waker_->Notify();
 }
 
 bool EngineDriver::AwaitRole(const DrivenCall* call) {
@@ -267,7 +255,7 @@ bool EngineDriver::AwaitRole(const DrivenCall* call) {
     return call != nullptr && call->done.load(std::memory_order_relaxed);
   };
   waiters_.push_back(&waiter);
-  if (in_background_) options_.waker->Notify();
+  if (in_background_) waker_->Notify();
   // Somebody has the role as long as this waits, and minds the deadlines of all
   // calls.
   while (driving_ && !done()) waiter.wakeup.Wait(&mutex_);
@@ -295,7 +283,7 @@ void EngineDriver::LeaveRole(bool urgent) {
           return;
         }
         // Blocking calls have their waiters, so these were started.
-        if (!active_.empty()) progress_->Watch(shared_from_this(), urgent);
+        if (!calls_.empty()) progress_->Watch(shared_from_this(), urgent);
         return;
       }
     }
@@ -313,30 +301,31 @@ void EngineDriver::PublishSettled() {
     call->done.store(true, std::memory_order_release);
   }
   settled_.clear();
-  collectives_completed_ = engine_.last_completed();
+  collectives_completed_ = calls_.last_completed();
 }
 
 // By the driver --------------------------------------------------------------
 
 // The waiting loop of every call.
 void EngineDriver::DriveUntilSettled(DrivenCall* call) {
-  WaitStrategy wait(WaitStrategy::DefaultBounds(options_.cores_to_spare));
+  WaitStrategy wait(WaitStrategy::DefaultBounds(cores_to_spare_));
   // When there began to be nothing to move; unset while there is.
   Clock::time_point idle_since{};
   for (int tries = 1;; ++tries) {
     if (queued_.load(std::memory_order_acquire)) TakeQueue();
-    const bool moved = Progress(/*with_messages=*/active_messages_ > 0 ||
-                                tries % kTriesBetweenMessages == 0);
+    const bool moved =
+        calls_.Progress(/*with_messages=*/calls_.has_messages() ||
+                        tries % kTriesBetweenMessages == 0);
     if (moved && idle_since != Clock::time_point{}) {
       call->waiting += Clock::now() - idle_since;
       idle_since = {};
     }
     // A fault ends the machine's operations, so it is looked at first.
-    if (HasFault()) HandleFault();
+    if (calls_.HasFault()) HandleFault();
     Settle();
     if (call->settled) return;
-    if (options_.domain->failed()) {
-      FailAll(options_.domain->status());
+    if (domain_->failed()) {
+      calls_.Fail(domain_->status());
       continue;
     }
     if (!settled_.empty()) {
@@ -348,21 +337,18 @@ void EngineDriver::DriveUntilSettled(DrivenCall* call) {
     if (moved && tries % kTriesBetweenLooksAtTheClock != 0) continue;
     const Clock::time_point now = Clock::now();
     const Clock::time_point deadline = CheckDeadlines(now);
-    if (moved || failed_ || HasFault()) continue;
+    if (moved || calls_.failed() || calls_.HasFault()) continue;
     if (idle_since == Clock::time_point{}) idle_since = now;
     if (wait.ShouldPark(now)) Park(deadline);
   }
 }
 
 bool EngineDriver::DriveOnce() {
-  Progress(/*with_messages=*/true);
-  if (HasFault()) return true;
-  if (options_.domain->failed()) FailAll(options_.domain->status());
+  calls_.Progress(/*with_messages=*/true);
+  if (calls_.HasFault()) return true;
+  if (domain_->failed()) calls_.Fail(domain_->status());
   Settle();
-  const Clock::time_point now = Clock::now();
-  return std::any_of(active_.begin(), active_.end(), [now](DrivenCall* call) {
-    return call->deadline != Clock::time_point{} && call->deadline <= now;
-  });
+  return calls_.FindLate(Clock::now()) != nullptr;
 }
 
 void EngineDriver::TakeQueue() {
@@ -371,195 +357,44 @@ void EngineDriver::TakeQueue() {
     taken_.swap(queue_);
     queued_.store(false, std::memory_order_release);
   }
-  for (DrivenCall* const call : taken_) Begin(call);
+  for (DrivenCall* const call : taken_) calls_.Begin(call);
   taken_.clear();
 }
 
-void EngineDriver::Begin(DrivenCall* call) {
-  active_.push_back(call);
-  for (DrivenCall::Part& part : call->parts) {
-    if (!part.is_message()) {
-      part.id = engine_.Start(part.schedule, part.call);
-      continue;
-    }
-    ++active_messages_;
-    message_links_.Adopt();
-    if (part.call.signature.kind == CallKind::kRecv) {
-      part.id = messages_.StartRecv(part.call);
-    } else {
-      part.id = messages_.StartSend(part.call);
-      if (!failed_) message_links_.Open(part.call.peer);
-    }
-  }
-}
-
-bool EngineDriver::Progress(bool with_messages) {
-  bool moved = engine_.Progress();
-  if (with_messages) {
-    if (message_links_.Progress()) moved = true;
-    if (messages_.Progress()) moved = true;
-  }
-  return moved;
-}
-
-bool EngineDriver::HasFault() const {
-  return !failed_ && (!engine_.fault().ok() || !messages_.fault().ok() ||
-                      !message_links_.unreachable().ok());
-}
-
 void EngineDriver::HandleFault() {
-  FailureDomain& domain = *options_.domain;
-  const bool in_messages = engine_.fault().ok();
-  if (in_messages && messages_.fault().ok()) {
-    const int peer = message_links_.unreachable_peer();
-    FailAll(domain.FailAfterLostLink(
-        JobRank(peer),
-        absl::StrCat(Concerned(/*message=*/true, peer), " (",
-                     message_links_.unreachable().message(), ")")));
+  const ActiveCalls::Fault fault = calls_.fault();
+  const int culprit = JobRank(fault.peer);
+  if (fault.lost) {
+    calls_.Fail(domain_->FailAfterLostLink(culprit, fault.operation));
     return;
   }
-  const EngineFault& fault = in_messages ? messages_.fault() : engine_.fault();
-  if (fault.kind == EngineFault::Kind::kPeerLost) {
-    FailAll(domain.FailAfterLostLink(JobRank(fault.peer),
-                                     Concerned(in_messages, fault.peer)));
-    return;
-  }
-  domain.Fail(JobRank(fault.peer),
-              absl::Status(fault.status.code(),
-                           absl::StrCat(fault.status.message(), name_)));
-  FailAll(domain.status());
-}
-
-void EngineDriver::FailAll(const absl::Status& status) {
-  failed_ = true;
-  engine_.Fail(status);
-  messages_.Fail(status);
+  domain_->Fail(culprit, fault.status);
+  calls_.Fail(domain_->status());
 }
 
 void EngineDriver::Settle() {
-  // How calls that a fault has ended come out is not known yet.
-  if (HasFault()) return;
-  std::size_t kept = 0;
-  Clock::time_point now{};
-  for (DrivenCall* const call : active_) {
-    if (!std::all_of(call->parts.begin(), call->parts.end(),
-                     [this](const auto& part) { return IsDone(part); })) {
-      active_[kept++] = call;
-      continue;
-    }
-    if (now == Clock::time_point{}) now = Clock::now();
-    bool succeeded = true;
-    for (const DrivenCall::Part& part : call->parts) {
-      succeeded &= TakeResult(*call, part, now);
-    }
+  const std::size_t before = settled_.size();
+  calls_.TakeDone(&settled_);
+  for (std::size_t i = before; i < settled_.size(); ++i) {
     // Whatever ended a call that did not succeed has failed the job, whose
     // error is the one to return: it names the first culprit.
-    if (!succeeded) call->result = options_.domain->status();
-    call->settled = true;
-    settled_.push_back(call);
+    if (!settled_[i]->succeeded) settled_[i]->result = domain_->status();
   }
-  active_.resize(kept);
-}
-
-bool EngineDriver::TakeResult(const DrivenCall& call,
-                              const DrivenCall::Part& part,
-                              Clock::time_point now) {
-  CallRecord record;
-  if (part.is_message()) {
-    record.succeeded = messages_.result(part.id).ok();
-    messages_.Forget(part.id);
-    --active_messages_;
-  } else {
-    record.succeeded = engine_.result(part.id).ok();
-    engine_.Forget(part.id);
-  }
-  record.call = &part.call;
-  record.sequence = part.sequence;
-  record.bytes = DataBytes(part.call, rank(), world_size());
-  record.begin_ns = Nanoseconds(call.begin.time_since_epoch());
-  record.end_ns = Nanoseconds(now.time_since_epoch());
-  record.waiting_ns = Nanoseconds(call.waiting);
-  log_.Add(record);
-  return record.succeeded;
-}
-
-bool EngineDriver::IsDone(const DrivenCall::Part& part) const {
-  return part.is_message() ? messages_.IsDone(part.id)
-                           : engine_.IsDone(part.id);
 }
 
 Clock::time_point EngineDriver::CheckDeadlines(Clock::time_point now) {
-  Clock::time_point earliest = Clock::time_point::max();
-  for (DrivenCall* const call : active_) {
-    if (call->deadline == Clock::time_point{}) {
-      call->deadline = now + ToClockDuration(call->timeout);
-    } else if (now >= call->deadline && !failed_) {
-      OnTimeout(*call);
-    }
-    earliest = std::min(earliest, call->deadline);
-  }
-  if (active_messages_ == 0 || failed_) return earliest;
-  return std::min(earliest, CheckUnlinkedSenders(now));
-}
-
-template <typename Visit>
-void EngineDriver::ForEachUnlinkedSender(Visit visit) const {
-  for (const DrivenCall* const call : active_) {
-    for (const DrivenCall::Part& part : call->parts) {
-      if (part.call.signature.kind != CallKind::kRecv) continue;
-      if (!message_links_.IsLinked(part.call.peer)) visit(part.call.peer);
-    }
-  }
-}
-
-Clock::time_point EngineDriver::CheckUnlinkedSenders(Clock::time_point now) {
-  Clock::time_point next = Clock::time_point::max();
-  ForEachUnlinkedSender([&](int peer) {
-    next = std::min(
-        next, message_links_.CheckSender(peer, *options_.links[peer], now));
-  });
-  return next;
+  const Clock::time_point earliest = calls_.CheckTime(now);
+  if (calls_.failed()) return earliest;
+  if (const DrivenCall* const late = calls_.FindLate(now)) OnTimeout(*late);
+  return earliest;
 }
 
 void EngineDriver::OnTimeout(const DrivenCall& call) {
-  const DrivenCall::Part* late = &call.parts[0];
-  for (const DrivenCall::Part& part : call.parts) {
-    if (!IsDone(part)) late = &part;
-  }
-  OperationReport report;
-  report.communicator = options_.id;
-  report.members = options_.job_ranks;
-  report.last_completed = engine_.last_completed();
-  report.entered = late->is_message() ? report.last_completed : late->sequence;
-  report.in_operation = true;
-  report.collective = !late->is_message();
-  report.operation = Describe(*late);
-  if (late->is_message()) {
-    absl::StrAppend(&report.operation, " [", messages_.DescribeUnfinished(),
-                    "]");
-  }
-  for (const int peer :
-       late->is_message() ? messages_.AwaitedPeers() : engine_.AwaitedPeers()) {
-    report.awaiting.push_back(JobRank(peer));
-  }
-  FailAll(options_.domain->FailAfterTimeout(report, call.timeout));
-}
-
-std::string EngineDriver::Concerned(bool message, int peer) const {
-  const DrivenCall::Part* concerned = nullptr;
-  for (const DrivenCall* call : active_) {
-    for (const DrivenCall::Part& part : call->parts) {
-      if (concerned == nullptr) concerned = &part;
-      if (part.is_message() != message) continue;
-      if (!message || part.call.peer == peer) return Describe(part);
-    }
-  }
-  return concerned == nullptr ? absl::StrCat("no operation", name_)
-                              : Describe(*concerned);
-}
-
-std::string EngineDriver::Describe(const DrivenCall::Part& part) const {
-  return absl::StrCat(part.call.ToString(), " #", part.sequence, name_);
+  OperationReport report = calls_.ReportOn(call);
+  report.communicator = id_;
+  report.members = job_ranks_;
+  for (int& peer : report.awaiting) peer = JobRank(peer);
+  calls_.Fail(domain_->FailAfterTimeout(report, call.timeout));
 }
 
 void EngineDriver::Park(Clock::time_point deadline) {
@@ -576,37 +411,20 @@ void EngineDriver::Park(Clock::time_point deadline) {
     // clock.
     ppoll(poll_.data(), poll_.size(), &timeout, nullptr);
   }
-  options_.waker->Unpark();
+  waker_->Unpark();
 }
 
 bool EngineDriver::ArmAndLook(std::vector<struct pollfd>* descriptors) {
-  Waker& waker = *options_.waker;
+  Waker& waker = *waker_;
   waker.PrepareToPark();
   // What came before the waker was armed would not wake it, and a machine with
   // a fault waits for nothing any more.
-  if (queued_.load(std::memory_order_acquire) || options_.domain->failed() ||
-      Progress(/*with_messages=*/true) || HasFault()) {
+  if (queued_.load(std::memory_order_acquire) || domain_->failed() ||
+      calls_.Progress(/*with_messages=*/true) || calls_.HasFault()) {
     return false;
   }
-  interest_.clear();
-  engine_.AppendInterest(&interest_);
-  messages_.AppendInterest(&interest_);
   descriptors->push_back({waker.descriptor(), POLLIN, 0});
-  for (const LinkInterest& interest : interest_) {
-    // Links without a descriptor notify the waker.
-    const int descriptor = interest.link->descriptor();
-    if (descriptor < 0) continue;
-    short events = 0;
-    if (interest.read) events |= POLLIN;
-    if (interest.write) events |= POLLOUT;
-    descriptors->push_back({descriptor, events, 0});
-  }
-  message_links_.AppendDescriptors(descriptors);
-  ForEachUnlinkedSender([&](int peer) {
-    const int descriptor = options_.links[peer]->descriptor();
-    if (descriptor < 0 || message_links_.HasEnded(peer)) return;
-    descriptors->push_back({descriptor, POLLRDHUP, 0});
-  });
+  calls_.AppendDescriptors(descriptors);
   return true;
 }
 
@@ -631,11 +449,11 @@ ProgressClient::Turn EngineDriver::TakeTurn(Clock::time_point* deadline) {
     return Turn::kLeft;
   }
   if (queued_.load(std::memory_order_acquire)) TakeQueue();
-  bool moved = Progress(/*with_messages=*/true);
-  if (HasFault()) HandleFault();
-  if (options_.domain->failed()) FailAll(options_.domain->status());
+  const bool moved = calls_.Progress(/*with_messages=*/true);
+  if (calls_.HasFault()) HandleFault();
+  if (domain_->failed()) calls_.Fail(domain_->status());
   Settle();
-  if (active_.empty()) {
+  if (calls_.empty()) {
     LeaveRole();
     return Turn::kLeft;
   }
@@ -644,7 +462,8 @@ ProgressClient::Turn EngineDriver::TakeTurn(Clock::time_point* deadline) {
     PublishSettled();
   }
   *deadline = CheckDeadlines(Clock::now());
-  return moved || failed_ || HasFault() ? Turn::kMoved : Turn::kIdle;
+  return moved || calls_.failed() || calls_.HasFault() ? Turn::kMoved
+                                                       : Turn::kIdle;
 }
 
 bool EngineDriver::PrepareToPark(std::vector<struct pollfd>* descriptors) {
@@ -653,6 +472,6 @@ bool EngineDriver::PrepareToPark(std::vector<struct pollfd>* descriptors) {
   return waiters_.empty();
 }
 
-void EngineDriver::Unpark() { options_.waker->Unpark(); }
+void EngineDriver::Unpark() { waker_->Unpark(); }
 
 }  // namespace shoal::internal
