@@ -59,7 +59,7 @@ std::string NameOf(const EngineDriverOptions& options) {
 }
 
 ActiveCalls::Options OptionsOfCalls(EngineDriverOptions* options,
-                                   const std::string& name) {
+                                    const std::string& name) {
   ActiveCalls::Options calls;
   calls.rank = options->rank;
   calls.world_size = options->world_size;
