@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <numeric>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -141,6 +142,32 @@ std::string Call::ToString() const {
                       DTypeName(signature.dtype), " x ", signature.count,
                       signature.kind == CallKind::kSend ? " to" : " from",
                       " rank ", peer, ", tag ", tag, ")");
+}
+
+std::int64_t DataBytes(const Call& call, int rank, int world_size) {
+  const CallSignature& signature = call.signature;
+  std::int64_t count = signature.count;
+  switch (signature.kind) {
+    case CallKind::kReduceScatter:
+    case CallKind::kAllGather:
+    case CallKind::kAllToAll:
+      count *= world_size;
+      break;
+    case CallKind::kGather:
+    case CallKind::kScatter:
+      if (rank == signature.root) count *= world_size;
+      break;
+    case CallKind::kAllToAllV: {
+      const auto received = call.counts.begin() + world_size;
+      count = std::max(
+          std::accumulate(call.counts.begin(), received, std::int64_t{0}),
+          std::accumulate(received, call.counts.end(), std::int64_t{0}));
+      break;
+    }
+    default:
+      break;
+  }
+  return count * static_cast<std::int64_t>(DTypeSize(signature.dtype));
 }
 
 }  // namespace shoal

@@ -122,6 +122,10 @@ struct Call {
   std::string ToString() const;
 };
 
+// The bytes of data that `call` is about on rank `rank`: those of the larger
+// one of the two buffers that it looks at there.
+std::int64_t DataBytes(const Call& call, int rank, int world_size);
+
 }  // namespace shoal
 
 #endif  // SHOAL_COMM_CALL_H_

@@ -11,6 +11,7 @@
 #include "shoal/base/mutex.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/comm_stats.h"
+#include "shoal/comm/trace_event.h"
 
 namespace shoal::internal {
 

@@ -10,30 +10,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "shoal/base/mutex.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/comm_stats.h"
+#include "shoal/comm/trace_event.h"
 
-namespace shoal {
-
-// One call, as a trace shows it. Times are those of this rank's monotonic
-// clock, in nanoseconds; trace.h brings the clocks of all ranks together.
-struct TraceEvent {
-  CallKind kind = CallKind::kBarrier;
-  // "AllReduce(f32 x 100, sum, ring) #17".
-  std::string call;
-  std::int64_t bytes = 0;
-  std::int64_t begin_ns = 0;
-  std::int64_t end_ns = 0;
-  std::int64_t waiting_ns = 0;  // as OperationStats::waiting
-  bool succeeded = true;
-};
-
-namespace internal {
+namespace shoal::internal {
 
 // What is known of a call when it ends.
 struct CallRecord {
@@ -67,7 +52,6 @@ class CallLog {
   std::vector<TraceEvent> events_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace internal
-}  // namespace shoal
+}  // namespace shoal::internal
 
 #endif  // SHOAL_COMM_CALL_LOG_H_

@@ -8,7 +8,9 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/comm_stats.h"
 #include "shoal/comm/dtype.h"
+#include "shoal/comm/trace_event.h"
 
 namespace shoal::internal {
 namespace {

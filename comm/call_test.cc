@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -197,6 +198,37 @@ TEST(CallTest, MessagesNameTheOtherRankAndTheTag) {
   EXPECT_EQ(call.ToString(), "Recv(f32 x 10 from rank 3, tag 5)");
   call.signature.kind = CallKind::kBarrier;
   EXPECT_EQ(call.ToString(), call.signature.ToString());
+}
+
+std::int64_t DataBytesOf(CallKind kind, int rank,
+                         std::vector<std::int64_t> counts = {}) {
+  Call call;
+  call.signature =
+      Signature(kind, DType::kF16, ReduceOp::kSum, Algorithm::kAuto, 10, 1);
+  if (kind == CallKind::kBarrier || kind == CallKind::kAllToAllV) {
+    call.signature.count = 0;
+  }
+  call.counts = std::move(counts);
+  return DataBytes(call, rank, /*world_size=*/3);
+}
+
+TEST(CallTest, DataBytesAreThoseOfTheLargerBuffer) {
+  EXPECT_EQ(DataBytesOf(CallKind::kBarrier, 0), 0);
+  for (const CallKind kind :
+       {CallKind::kAllReduce, CallKind::kReduce, CallKind::kBroadcast,
+        CallKind::kAllGatherV, CallKind::kSend, CallKind::kRecv}) {
+    EXPECT_EQ(DataBytesOf(kind, 0), 20) << CallKindName(kind);
+  }
+  for (const CallKind kind :
+       {CallKind::kReduceScatter, CallKind::kAllGather, CallKind::kAllToAll}) {
+    EXPECT_EQ(DataBytesOf(kind, 0), 60) << CallKindName(kind);
+  }
+  for (const CallKind kind : {CallKind::kGather, CallKind::kScatter}) {
+    EXPECT_EQ(DataBytesOf(kind, 0), 20) << CallKindName(kind);
+    EXPECT_EQ(DataBytesOf(kind, 1), 60) << CallKindName(kind);
+  }
+  EXPECT_EQ(DataBytesOf(CallKind::kAllToAllV, 0, {1, 2, 3, 1, 1, 1}), 12);
+  EXPECT_EQ(DataBytesOf(CallKind::kAllToAllV, 0, {0, 0, 3, 4, 5, 6}), 30);
 }
 
 }  // namespace

@@ -40,9 +40,9 @@ OperationStats CommStats::Total() const {
 }
 
 std::string CommStats::ToString() const {
-  std::string table = absl::StrFormat(
-      "%-14s %10s %8s %16s %12s %12s %12s\n", "call", "succeeded", "failed",
-      "bytes", "elapsed/ms", "waiting/ms", "moving/ms");
+  std::string table = absl::StrFormat("%-14s %10s %8s %16s %12s %12s %12s\n",
+                                      "call", "succeeded", "failed", "bytes",
+                                      "elapsed/ms", "waiting/ms", "moving/ms");
   for (const auto& [kind, stats] : by_kind) {
     AppendLine(CallKindName(kind), stats, &table);
   }

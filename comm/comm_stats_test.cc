@@ -15,8 +15,8 @@ using ::testing::Not;
 
 CommStats TwoKinds() {
   CommStats stats;
-  stats.by_kind[CallKind::kAllReduce] = {
-      3, 1, 4000, absl::Milliseconds(10), absl::Milliseconds(4)};
+  stats.by_kind[CallKind::kAllReduce] = {3, 1, 4000, absl::Milliseconds(10),
+                                         absl::Milliseconds(4)};
   stats.by_kind[CallKind::kSend] = {2, 0, 50, absl::Milliseconds(1),
                                     absl::ZeroDuration()};
   return stats;
@@ -35,7 +35,8 @@ TEST(CommStatsTest, AddsUp) {
 
 TEST(CommStatsTest, HasALineForEachKindThatWasCalled) {
   const std::string table = TwoKinds().ToString();
-  EXPECT_THAT(table, ContainsRegex("AllReduce +3 +1 +4000 +10.000 +4.000 +6.0"));
+  EXPECT_THAT(table,
+              ContainsRegex("AllReduce +3 +1 +4000 +10.000 +4.000 +6.0"));
   EXPECT_THAT(table, ContainsRegex("Send +2 +0 +50 +1.000 +0.000 +1.000"));
   EXPECT_THAT(table, ContainsRegex("\nall +5 +1 +4050 "));
   EXPECT_THAT(table, Not(ContainsRegex("Barrier")));

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,11 +21,14 @@
 #include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/call_builder.h"
+#include "shoal/comm/call_log.h"
 #include "shoal/comm/call_options.h"
+#include "shoal/comm/comm_stats.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/packed_buffers.h"
 #include "shoal/comm/pending_operation.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/trace_event.h"
 
 namespace shoal {
 
@@ -301,5 +305,13 @@ void Communicator::Abort(const absl::Status& reason) {
               ? absl::CancelledError("Abort was called without a reason")
               : reason);
 }
+
+CommStats Communicator::stats() const { return log().stats(); }
+
+void Communicator::StartTrace(std::size_t max_events) {
+  log().StartTrace(max_events);
+}
+
+std::vector<TraceEvent> Communicator::TakeTrace() { return log().TakeTrace(); }
 
 }  // namespace shoal

@@ -45,9 +45,11 @@
 #ifndef SHOAL_COMM_COMMUNICATOR_H_
 #define SHOAL_COMM_COMMUNICATOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -56,13 +58,16 @@
 #include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/call_options.h"
+#include "shoal/comm/comm_stats.h"
 #include "shoal/comm/pending_operation.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/trace_event.h"
 
 namespace shoal {
 
 namespace internal {
 class CallBuilder;
+class CallLog;
 }  // namespace internal
 
 class Communicator {
@@ -261,6 +266,20 @@ class Communicator {
   // error of a job wins, also over a later Abort. Thread-safe.
   void Abort(const absl::Status& reason);
 
+  // What this communicator has done so far; calls that were refused, or have
+  // not ended, are not counted. Thread-safe.
+  CommStats stats() const;
+
+  // From now on each call that ends becomes an event of a trace; an earlier
+  // trace's events are dropped. After `max_events` events, each of which takes
+  // some 200 bytes, the trace is full. GatherTrace (trace.h) brings those of
+  // all ranks together. Thread-safe.
+  void StartTrace(std::size_t max_events = std::size_t{1} << 20);
+
+  // Ends the trace and returns its events in the order in which the calls
+  // ended. Thread-safe.
+  std::vector<TraceEvent> TakeTrace();
+
  protected:
   Communicator() = default;
 
@@ -281,6 +300,8 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(
       int color, int key, const CallOptions& options) = 0;
   virtual void DoAbort(const absl::Status& reason) = 0;
+  // Thread-safe, also what it returns.
+  virtual internal::CallLog& log() const = 0;
 };
 
 }  // namespace shoal

@@ -19,6 +19,7 @@
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/call_log.h"
 #include "shoal/comm/call_options.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/pending_operation.h"
@@ -63,11 +64,13 @@ class RecordingCommunicator : public Communicator {
     return nullptr;
   }
   void DoAbort(const absl::Status& reason) override { reason_ = reason; }
+  internal::CallLog& log() const override { return log_; }
 
   std::vector<Call> calls_;
   std::vector<Call> started_;
   std::vector<std::pair<int, int>> splits_;
   absl::Status reason_;
+  mutable internal::CallLog log_;
 };
 
 class CommunicatorTest : public testing::Test {

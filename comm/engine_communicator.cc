@@ -22,6 +22,7 @@
 #include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/call_builder.h"
+#include "shoal/comm/call_log.h"
 #include "shoal/comm/call_options.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/engine_driver.h"
@@ -84,6 +85,7 @@ class EngineCommunicator final : public Communicator {
   void DoAbort(const absl::Status& reason) override {
     driver_->domain().Fail(driver_->JobRank(rank()), reason);
   }
+  CallLog& log() const override { return driver_->log(); }
 
   // Makes this the thread that is in a call; false if there is another.
   bool TryEnter() { return !busy_.exchange(true, std::memory_order_acquire); }

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,14 +22,11 @@
 #include "absl/types/span.h"
 #include "shoal/base/mutex.h"
 #include "shoal/base/status_macros.h"
-#include "shoal/comm/call.h"
-#include "shoal/comm/engine.h"
+#include "shoal/comm/active_calls.h"
+#include "shoal/comm/driven_call.h"
 #include "shoal/comm/failure_domain.h"
-#include "shoal/comm/fault.h"
-#include "shoal/comm/link.h"
 #include "shoal/comm/link_drain.h"
-#include "shoal/comm/point_to_point.h"
-#include "shoal/comm/point_to_point_links.h"
+#include "shoal/comm/monotonic_clock.h"
 #include "shoal/comm/progress_thread.h"
 #include "shoal/comm/wait_strategy.h"
 #include "shoal/comm/waker.h"
@@ -49,17 +45,6 @@ constexpr int kTriesBetweenMessages = 64;
 // one call may be late while another moves.
 constexpr int kTriesBetweenLooksAtTheClock = 64;
 
-// Time-outs may be infinite, or too long for the clock: a year will do.
-Clock::duration ToClockDuration(absl::Duration duration) {
-  return absl::ToChronoNanoseconds(std::min(duration, absl::Hours(24 * 365)));
-}
-
-std::vector<Link*> Pointers(const std::vector<std::unique_ptr<Link>>& links) {
-  std::vector<Link*> pointers;
-  for (const auto& link : links) pointers.push_back(link.get());
-  return pointers;
-}
-
 // More ranks than these are not worth naming in every message.
 constexpr std::size_t kNamedRanks = 16;
 
@@ -73,6 +58,20 @@ std::string NameOf(const EngineDriverOptions& options) {
       named.size() < ranks.size() ? ", ..." : "", " of the world)");
 }
 
+ActiveCalls::Options OptionsOfCalls(EngineDriverOptions* options,
+                                    const std::string& name) {
+  ActiveCalls::Options calls;
+  calls.rank = options->rank;
+  calls.world_size = options->world_size;
+  calls.name = name;
+  calls.links = std::move(options->links);
+  calls.point_to_point_links = std::move(options->point_to_point_links);
+  calls.waker = options->waker;
+  calls.engine = options->engine;
+  calls.late_link_grace = ToClockDuration(options->late_link_grace);
+  return calls;
+}
+
 }  // namespace
 
 std::shared_ptr<EngineDriver> EngineDriver::Create(
@@ -81,26 +80,27 @@ std::shared_ptr<EngineDriver> EngineDriver::Create(
 }
 
 EngineDriver::EngineDriver(EngineDriverOptions options)
-    : options_(std::move(options)),
-      name_(NameOf(options_)),
-      outgoing_(options_.world_size),
-      linked_(options_.world_size),
-      ended_since_(options_.world_size),
-      engine_(options_.rank, options_.world_size, Pointers(options_.links),
-              options_.engine),
-      messages_(options_.rank, options_.world_size) {
-  options_.point_to_point_links->SetWaker(options_.waker);
-  options_.domain->AddCommunicator(options_.id, this, options_.waker.get());
+    : rank_(options.rank),
+      world_size_(options.world_size),
+      id_(options.id),
+      job_ranks_(options.job_ranks),
+      name_(NameOf(options)),
+      domain_(options.domain),
+      waker_(options.waker),
+      close_timeout_(options.close_timeout),
+      cores_to_spare_(options.cores_to_spare),
+      calls_(OptionsOfCalls(&options, name_)) {
+  domain_->AddCommunicator(id_, this, waker_.get());
 }
 
 int EngineDriver::JobRank(int rank) const {
-  return rank < 0 || options_.job_ranks.empty() ? rank
-                                                : options_.job_ranks[rank];
+  return rank < 0 || job_ranks_.empty() ? rank : job_ranks_[rank];
 }
 
 // The user's side ------------------------------------------------------------
 
 absl::Status EngineDriver::Run(DrivenCall* call) {
+  call->begin = Clock::now();
   bool queued = false;
   {
     MutexLock lock(&mutex_);
@@ -113,8 +113,8 @@ absl::Status EngineDriver::Run(DrivenCall* call) {
     driving_ = true;
   }
   // A queued call was begun by the driver that has left.
-  if (!queued) Begin(call);
-  DriveUntilSettled(*call);
+  if (!queued) calls_.Begin(call);
+  DriveUntilSettled(call);
   LeaveRole();
   return call->result;
 }
@@ -131,7 +131,8 @@ absl::Status EngineDriver::Start(DrivenCall* call) {
     MutexLock lock(&mutex_);
     progress_ = std::move(thread);
   }
-  call->deadline = Clock::now() + ToClockDuration(call->timeout);
+  call->begin = Clock::now();
+  call->deadline = call->begin + ToClockDuration(call->timeout);
   {
     MutexLock lock(&mutex_);
     Admit(call);
@@ -141,20 +142,20 @@ absl::Status EngineDriver::Start(DrivenCall* call) {
     }
     driving_ = true;
   }
-  Begin(call);
+  calls_.Begin(call);
   const bool urgent = DriveOnce();
   LeaveRole(urgent);
   return absl::OkStatus();
 }
 
-void EngineDriver::Await(const DrivenCall* call) {
+void EngineDriver::Await(DrivenCall* call) {
   if (call->done.load(std::memory_order_acquire)) return;
   {
     MutexLock lock(&mutex_);
     if (!AwaitRole(call)) return;
     driving_ = true;
   }
-  DriveUntilSettled(*call);
+  DriveUntilSettled(call);
   LeaveRole();
 }
 
@@ -177,10 +178,11 @@ void EngineDriver::Close() {
   std::string pending;
   {
     MutexLock lock(&mutex_);
-    if (!unfinished_.empty()) pending = Describe(unfinished_[0]->parts[0]);
+    if (!unfinished_.empty())
+      pending = unfinished_[0]->parts[0].Describe(name_);
   }
   if (!pending.empty()) {
-    options_.domain->Fail(
+    domain_->Fail(
         JobRank(rank()),
         absl::CancelledError(absl::StrCat(
             "rank ", JobRank(rank()), " destroyed its communicator while ",
@@ -193,38 +195,27 @@ void EngineDriver::Close() {
     driving_ = true;
     progress = std::move(progress_);
   }
-  if (!active_.empty()) {
-    FailAll(options_.domain->status());
+  if (!calls_.empty()) {
+    calls_.Fail(domain_->status());
     Settle();
     MutexLock lock(&mutex_);
     PublishSettled();
   }
-  options_.domain->RemoveCommunicator(options_.id);
-  AdoptIncoming();
-  std::vector<Link*> links;
-  for (auto* owned : {&options_.links, &outgoing_, &incoming_}) {
-    for (const auto& link : *owned) {
-      if (link != nullptr) links.push_back(link.get());
-    }
-  }
+  domain_->RemoveCommunicator(id_);
   // After a failure nobody waits for anybody's last bytes.
-  DrainLinks(links, options_.domain->failed() ? absl::ZeroDuration()
-                                              : options_.close_timeout);
+  DrainLinks(calls_.AllLinks(),
+             domain_->failed() ? absl::ZeroDuration() : close_timeout_);
   // Handles may keep this object, which has nothing to do any more.
-  options_.links.clear();
-  outgoing_.clear();
-  incoming_.clear();
-  openings_.clear();
-  options_.point_to_point_links = nullptr;
+  calls_.Clear();
   LeaveRole();
-  options_.domain = nullptr;
+  domain_ = nullptr;
   if (progress != nullptr) progress->Unwatch(this);
 }
 
 OperationReport EngineDriver::Report() const {
   MutexLock lock(&mutex_);
   OperationReport report;
-  report.communicator = options_.id;
+  report.communicator = id_;
   report.entered = collectives_;
   report.last_completed = collectives_completed_;
   const DrivenCall::Part* shown = nullptr;
@@ -238,7 +229,7 @@ OperationReport EngineDriver::Report() const {
   if (shown == nullptr) return report;
   report.in_operation = true;
   report.collective = !shown->is_message();
-  report.operation = Describe(*shown);
+  report.operation = shown->Describe(name_);
   return report;
 }
 
@@ -254,7 +245,7 @@ void EngineDriver::Admit(DrivenCall* call) {
 void EngineDriver::Enqueue(DrivenCall* call) {
   queue_.push_back(call);
   queued_.store(true, std::memory_order_release);
-  options_.waker->Notify();
+  waker_->Notify();
 }
 
 bool EngineDriver::AwaitRole(const DrivenCall* call) {
@@ -264,7 +255,7 @@ bool EngineDriver::AwaitRole(const DrivenCall* call) {
     return call != nullptr && call->done.load(std::memory_order_relaxed);
   };
   waiters_.push_back(&waiter);
-  if (in_background_) options_.waker->Notify();
+  if (in_background_) waker_->Notify();
   // Somebody has the role as long as this waits, and minds the deadlines of all
   // calls.
   while (driving_ && !done()) waiter.wakeup.Wait(&mutex_);
@@ -292,7 +283,7 @@ void EngineDriver::LeaveRole(bool urgent) {
           return;
         }
         // Blocking calls have their waiters, so these were started.
-        if (!active_.empty()) progress_->Watch(shared_from_this(), urgent);
+        if (!calls_.empty()) progress_->Watch(shared_from_this(), urgent);
         return;
       }
     }
@@ -310,24 +301,31 @@ void EngineDriver::PublishSettled() {
     call->done.store(true, std::memory_order_release);
   }
   settled_.clear();
-  collectives_completed_ = engine_.last_completed();
+  collectives_completed_ = calls_.last_completed();
 }
 
 // By the driver --------------------------------------------------------------
 
 // The waiting loop of every call.
-void EngineDriver::DriveUntilSettled(const DrivenCall& call) {
-  WaitStrategy wait(WaitStrategy::DefaultBounds(options_.cores_to_spare));
+void EngineDriver::DriveUntilSettled(DrivenCall* call) {
+  WaitStrategy wait(WaitStrategy::DefaultBounds(cores_to_spare_));
+  // When there began to be nothing to move; unset while there is.
+  Clock::time_point idle_since{};
   for (int tries = 1;; ++tries) {
     if (queued_.load(std::memory_order_acquire)) TakeQueue();
-    const bool moved = Progress(/*with_messages=*/active_messages_ > 0 ||
-                                tries % kTriesBetweenMessages == 0);
+    const bool moved =
+        calls_.Progress(/*with_messages=*/calls_.has_messages() ||
+                        tries % kTriesBetweenMessages == 0);
+    if (moved && idle_since != Clock::time_point{}) {
+      call->waiting += Clock::now() - idle_since;
+      idle_since = {};
+    }
     // A fault ends the machine's operations, so it is looked at first.
-    if (HasFault()) HandleFault();
+    if (calls_.HasFault()) HandleFault();
     Settle();
-    if (call.settled) return;
-    if (options_.domain->failed()) {
-      FailAll(options_.domain->status());
+    if (call->settled) return;
+    if (domain_->failed()) {
+      calls_.Fail(domain_->status());
       continue;
     }
     if (!settled_.empty()) {
@@ -339,20 +337,18 @@ void EngineDriver::DriveUntilSettled(const DrivenCall& call) {
     if (moved && tries % kTriesBetweenLooksAtTheClock != 0) continue;
     const Clock::time_point now = Clock::now();
     const Clock::time_point deadline = CheckDeadlines(now);
-    if (moved || failed_ || HasFault()) continue;
+    if (moved || calls_.failed() || calls_.HasFault()) continue;
+    if (idle_since == Clock::time_point{}) idle_since = now;
     if (wait.ShouldPark(now)) Park(deadline);
   }
 }
 
 bool EngineDriver::DriveOnce() {
-  Progress(/*with_messages=*/true);
-  if (HasFault()) return true;
-  if (options_.domain->failed()) FailAll(options_.domain->status());
+  calls_.Progress(/*with_messages=*/true);
+  if (calls_.HasFault()) return true;
+  if (domain_->failed()) calls_.Fail(domain_->status());
   Settle();
-  const Clock::time_point now = Clock::now();
-  return std::any_of(active_.begin(), active_.end(), [now](DrivenCall* call) {
-    return call->deadline != Clock::time_point{} && call->deadline <= now;
-  });
+  return calls_.FindLate(Clock::now()) != nullptr;
 }
 
 void EngineDriver::TakeQueue() {
@@ -361,234 +357,44 @@ void EngineDriver::TakeQueue() {
     taken_.swap(queue_);
     queued_.store(false, std::memory_order_release);
   }
-  for (DrivenCall* const call : taken_) Begin(call);
+  for (DrivenCall* const call : taken_) calls_.Begin(call);
   taken_.clear();
 }
 
-void EngineDriver::Begin(DrivenCall* call) {
-  active_.push_back(call);
-  for (DrivenCall::Part& part : call->parts) {
-    if (!part.is_message()) {
-      part.id = engine_.Start(part.schedule, part.call);
-      continue;
-    }
-    ++active_messages_;
-    AdoptIncoming();
-    if (part.call.signature.kind == CallKind::kRecv) {
-      part.id = messages_.StartRecv(part.call);
-    } else {
-      part.id = messages_.StartSend(part.call);
-      EnsureOutgoing(part.call.peer);
-    }
-  }
-}
-
-void EngineDriver::EnsureOutgoing(int peer) {
-  if (outgoing_[peer] != nullptr || failed_) return;
-  for (const auto& [opening_peer, opening] : openings_) {
-    if (opening_peer == peer) return;
-  }
-  openings_.emplace_back(peer,
-                         options_.point_to_point_links->OpenOutgoing(peer));
-  FinishOpenings();
-}
-
-bool EngineDriver::FinishOpenings() {
-  bool moved = false;
-  std::size_t kept = 0;
-  for (auto& [peer, opening] : openings_) {
-    absl::StatusOr<std::unique_ptr<Link>> link = opening->TryFinish();
-    if (!link.ok()) {
-      if (unreachable_.ok()) {
-        unreachable_ = link.status();
-        unreachable_peer_ = peer;
-      }
-      continue;
-    }
-    if (*link == nullptr) {
-      if (openings_[kept].second != opening) {
-        openings_[kept] = {peer, std::move(opening)};
-      }
-      ++kept;
-      continue;
-    }
-    moved = true;
-    outgoing_[peer] = *std::move(link);
-    messages_.SetOutgoing(peer, outgoing_[peer].get());
-  }
-  openings_.resize(kept);
-  return moved;
-}
-
-void EngineDriver::AdoptIncoming() {
-  if (!options_.point_to_point_links->HasIncoming()) return;
-  for (auto& [peer, link] : options_.point_to_point_links->TakeIncoming()) {
-    messages_.SetIncoming(peer, link.get());
-    linked_[peer] = true;
-    incoming_.push_back(std::move(link));
-  }
-}
-
-bool EngineDriver::Progress(bool with_messages) {
-  bool moved = engine_.Progress();
-  if (with_messages) {
-    AdoptIncoming();
-    if (!openings_.empty() && FinishOpenings()) moved = true;
-    if (messages_.Progress()) moved = true;
-  }
-  return moved;
-}
-
-bool EngineDriver::HasFault() const {
-  return !failed_ && (!engine_.fault().ok() || !messages_.fault().ok() ||
-                      !unreachable_.ok());
-}
-
 void EngineDriver::HandleFault() {
-  FailureDomain& domain = *options_.domain;
-  const bool in_messages = engine_.fault().ok();
-  if (in_messages && messages_.fault().ok()) {
-    FailAll(domain.FailAfterLostLink(
-        JobRank(unreachable_peer_),
-        absl::StrCat(Concerned(/*message=*/true, unreachable_peer_), " (",
-                     unreachable_.message(), ")")));
+  const ActiveCalls::Fault fault = calls_.fault();
+  const int culprit = JobRank(fault.peer);
+  if (fault.lost) {
+    calls_.Fail(domain_->FailAfterLostLink(culprit, fault.operation));
     return;
   }
-  const EngineFault& fault = in_messages ? messages_.fault() : engine_.fault();
-  if (fault.kind == EngineFault::Kind::kPeerLost) {
-    FailAll(domain.FailAfterLostLink(JobRank(fault.peer),
-                                     Concerned(in_messages, fault.peer)));
-    return;
-  }
-  domain.Fail(JobRank(fault.peer),
-              absl::Status(fault.status.code(),
-                           absl::StrCat(fault.status.message(), name_)));
-  FailAll(domain.status());
-}
-
-void EngineDriver::FailAll(const absl::Status& status) {
-  failed_ = true;
-  engine_.Fail(status);
-  messages_.Fail(status);
+  domain_->Fail(culprit, fault.status);
+  calls_.Fail(domain_->status());
 }
 
 void EngineDriver::Settle() {
-  // How calls that a fault has ended come out is not known yet.
-  if (HasFault()) return;
-  std::size_t kept = 0;
-  for (DrivenCall* const call : active_) {
-    if (!std::all_of(call->parts.begin(), call->parts.end(),
-                     [this](const auto& part) { return IsDone(part); })) {
-      active_[kept++] = call;
-      continue;
-    }
-    bool succeeded = true;
-    for (const DrivenCall::Part& part : call->parts) {
-      if (part.is_message()) {
-        succeeded &= messages_.result(part.id).ok();
-        messages_.Forget(part.id);
-        --active_messages_;
-      } else {
-        succeeded &= engine_.result(part.id).ok();
-        engine_.Forget(part.id);
-      }
-    }
+  const std::size_t before = settled_.size();
+  calls_.TakeDone(&settled_);
+  for (std::size_t i = before; i < settled_.size(); ++i) {
     // Whatever ended a call that did not succeed has failed the job, whose
     // error is the one to return: it names the first culprit.
-    if (!succeeded) call->result = options_.domain->status();
-    call->settled = true;
-    settled_.push_back(call);
+    if (!settled_[i]->succeeded) settled_[i]->result = domain_->status();
   }
-  active_.resize(kept);
-}
-
-bool EngineDriver::IsDone(const DrivenCall::Part& part) const {
-  return part.is_message() ? messages_.IsDone(part.id)
-                           : engine_.IsDone(part.id);
 }
 
 Clock::time_point EngineDriver::CheckDeadlines(Clock::time_point now) {
-  Clock::time_point earliest = Clock::time_point::max();
-  for (DrivenCall* const call : active_) {
-    if (call->deadline == Clock::time_point{}) {
-      call->deadline = now + ToClockDuration(call->timeout);
-    } else if (now >= call->deadline && !failed_) {
-      OnTimeout(*call);
-    }
-    earliest = std::min(earliest, call->deadline);
-  }
-  if (active_messages_ == 0 || failed_) return earliest;
-  return std::min(earliest, CheckUnlinkedSenders(now));
-}
-
-template <typename Visit>
-void EngineDriver::ForEachUnlinkedSender(Visit visit) const {
-  for (const DrivenCall* const call : active_) {
-    for (const DrivenCall::Part& part : call->parts) {
-      if (part.call.signature.kind != CallKind::kRecv) continue;
-      if (!linked_[part.call.peer]) visit(part.call.peer);
-    }
-  }
-}
-
-Clock::time_point EngineDriver::CheckUnlinkedSenders(Clock::time_point now) {
-  const Clock::duration grace = ToClockDuration(options_.late_link_grace);
-  Clock::time_point next = Clock::time_point::max();
-  ForEachUnlinkedSender([&](int peer) {
-    if (!options_.links[peer]->PeerHasEnded()) return;
-    Clock::time_point& since = ended_since_[peer];
-    if (since == Clock::time_point{}) {
-      // A link that came before the end is found in the next turn.
-      since = now;
-    } else if (now >= since + grace && unreachable_.ok()) {
-      unreachable_peer_ = peer;
-      unreachable_ = absl::UnavailableError(
-          "it has ended its connections without having sent anything");
-    }
-    next = std::min(next, since + grace);
-  });
-  return next;
+  const Clock::time_point earliest = calls_.CheckTime(now);
+  if (calls_.failed()) return earliest;
+  if (const DrivenCall* const late = calls_.FindLate(now)) OnTimeout(*late);
+  return earliest;
 }
 
 void EngineDriver::OnTimeout(const DrivenCall& call) {
-  const DrivenCall::Part* late = &call.parts[0];
-  for (const DrivenCall::Part& part : call.parts) {
-    if (!IsDone(part)) late = &part;
-  }
-  OperationReport report;
-  report.communicator = options_.id;
-  report.members = options_.job_ranks;
-  report.last_completed = engine_.last_completed();
-  report.entered = late->is_message() ? report.last_completed : late->sequence;
-  report.in_operation = true;
-  report.collective = !late->is_message();
-  report.operation = Describe(*late);
-  if (late->is_message()) {
-    absl::StrAppend(&report.operation, " [", messages_.DescribeUnfinished(),
-                    "]");
-  }
-  for (const int peer :
-       late->is_message() ? messages_.AwaitedPeers() : engine_.AwaitedPeers()) {
-    report.awaiting.push_back(JobRank(peer));
-  }
-  FailAll(options_.domain->FailAfterTimeout(report, call.timeout));
-}
-
-std::string EngineDriver::Concerned(bool message, int peer) const {
-  const DrivenCall::Part* concerned = nullptr;
-  for (const DrivenCall* call : active_) {
-    for (const DrivenCall::Part& part : call->parts) {
-      if (concerned == nullptr) concerned = &part;
-      if (part.is_message() != message) continue;
-      if (!message || part.call.peer == peer) return Describe(part);
-    }
-  }
-  return concerned == nullptr ? absl::StrCat("no operation", name_)
-                              : Describe(*concerned);
-}
-
-std::string EngineDriver::Describe(const DrivenCall::Part& part) const {
-  return absl::StrCat(part.call.ToString(), " #", part.sequence, name_);
+  OperationReport report = calls_.ReportOn(call);
+  report.communicator = id_;
+  report.members = job_ranks_;
+  for (int& peer : report.awaiting) peer = JobRank(peer);
+  calls_.Fail(domain_->FailAfterTimeout(report, call.timeout));
 }
 
 void EngineDriver::Park(Clock::time_point deadline) {
@@ -605,39 +411,20 @@ void EngineDriver::Park(Clock::time_point deadline) {
     // clock.
     ppoll(poll_.data(), poll_.size(), &timeout, nullptr);
   }
-  options_.waker->Unpark();
+  waker_->Unpark();
 }
 
 bool EngineDriver::ArmAndLook(std::vector<struct pollfd>* descriptors) {
-  Waker& waker = *options_.waker;
+  Waker& waker = *waker_;
   waker.PrepareToPark();
   // What came before the waker was armed would not wake it, and a machine with
   // a fault waits for nothing any more.
-  if (queued_.load(std::memory_order_acquire) || options_.domain->failed() ||
-      Progress(/*with_messages=*/true) || HasFault()) {
+  if (queued_.load(std::memory_order_acquire) || domain_->failed() ||
+      calls_.Progress(/*with_messages=*/true) || calls_.HasFault()) {
     return false;
   }
-  interest_.clear();
-  engine_.AppendInterest(&interest_);
-  messages_.AppendInterest(&interest_);
   descriptors->push_back({waker.descriptor(), POLLIN, 0});
-  for (const LinkInterest& interest : interest_) {
-    // Links without a descriptor notify the waker.
-    const int descriptor = interest.link->descriptor();
-    if (descriptor < 0) continue;
-    short events = 0;
-    if (interest.read) events |= POLLIN;
-    if (interest.write) events |= POLLOUT;
-    descriptors->push_back({descriptor, events, 0});
-  }
-  for (const auto& [peer, opening] : openings_) {
-    descriptors->push_back({opening->descriptor(), POLLOUT, 0});
-  }
-  ForEachUnlinkedSender([&](int peer) {
-    const int descriptor = options_.links[peer]->descriptor();
-    if (descriptor < 0 || ended_since_[peer] != Clock::time_point{}) return;
-    descriptors->push_back({descriptor, POLLRDHUP, 0});
-  });
+  calls_.AppendDescriptors(descriptors);
   return true;
 }
 
@@ -662,11 +449,11 @@ ProgressClient::Turn EngineDriver::TakeTurn(Clock::time_point* deadline) {
     return Turn::kLeft;
   }
   if (queued_.load(std::memory_order_acquire)) TakeQueue();
-  bool moved = Progress(/*with_messages=*/true);
-  if (HasFault()) HandleFault();
-  if (options_.domain->failed()) FailAll(options_.domain->status());
+  const bool moved = calls_.Progress(/*with_messages=*/true);
+  if (calls_.HasFault()) HandleFault();
+  if (domain_->failed()) calls_.Fail(domain_->status());
   Settle();
-  if (active_.empty()) {
+  if (calls_.empty()) {
     LeaveRole();
     return Turn::kLeft;
   }
@@ -675,7 +462,8 @@ ProgressClient::Turn EngineDriver::TakeTurn(Clock::time_point* deadline) {
     PublishSettled();
   }
   *deadline = CheckDeadlines(Clock::now());
-  return moved || failed_ || HasFault() ? Turn::kMoved : Turn::kIdle;
+  return moved || calls_.failed() || calls_.HasFault() ? Turn::kMoved
+                                                       : Turn::kIdle;
 }
 
 bool EngineDriver::PrepareToPark(std::vector<struct pollfd>* descriptors) {
@@ -684,6 +472,6 @@ bool EngineDriver::PrepareToPark(std::vector<struct pollfd>* descriptors) {
   return waiters_.empty();
 }
 
-void EngineDriver::Unpark() { options_.waker->Unpark(); }
+void EngineDriver::Unpark() { waker_->Unpark(); }
 
 }  // namespace shoal::internal

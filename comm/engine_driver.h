@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drives the state machines of one communicator: engine.h for collectives,
-// point_to_point.h for messages. It knows the clock and the failure domain,
-// which the machines do not: time-outs are kept here, and faults that the
-// machines find are taken to the domain, which knows the reason or finds it out
+// Drives the calls of one communicator (active_calls.h), from whatever thread
+// waits for one. Faults that their state machines find, and calls that are
+// late, are taken to the failure domain, which knows the reason or finds it out
 // and tells the other ranks.
 //
 // Whoever waits drives. One thread at a time has the driver's role:
@@ -22,7 +21,8 @@
 // and gives it back under one uncontended lock each.
 //
 // Invariants.
-// 1. Machines, links and what else is marked "by the driver" are touched by the
+// 1. The active calls and what else is marked "by the driver" are touched by
+// the
 //    thread with the role only.
 // 2. While nobody has the role, the queue is empty.
 // 3. A call is published as done exactly once, by the driver, as the last thing
@@ -39,24 +39,20 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "shoal/base/mutex.h"
-#include "shoal/comm/call.h"
+#include "shoal/comm/active_calls.h"
+#include "shoal/comm/call_log.h"
+#include "shoal/comm/driven_call.h"
 #include "shoal/comm/engine.h"
 #include "shoal/comm/failure_domain.h"
-#include "shoal/comm/fault.h"
 #include "shoal/comm/link.h"
-#include "shoal/comm/point_to_point.h"
 #include "shoal/comm/point_to_point_links.h"
 #include "shoal/comm/progress_thread.h"
-#include "shoal/comm/schedule.h"
-#include "shoal/comm/wait_strategy.h"
 #include "shoal/comm/waker.h"
 
 namespace shoal::internal {
@@ -84,46 +80,17 @@ struct EngineDriverOptions {
   bool cores_to_spare = false;
 };
 
-// One call of the communicator's user. The owner fills in the first two
-// members, and keeps the memory until it is done.
-struct DrivenCall {
-  struct Part {
-    Call call;  // with the algorithm that was chosen
-    // Of a collective; null for a Send or a Recv.
-    std::shared_ptr<const Schedule> schedule;
-    // Set by the driver. Collectives have the same number on all ranks;
-    // messages are counted by each rank for itself.
-    std::uint64_t sequence = 0;
-    std::uint64_t id = 0;  // in its machine
-
-    bool is_message() const { return schedule == nullptr; }
-  };
-
-  // One, or several that proceed side by side.
-  absl::InlinedVector<Part, 2> parts;
-  absl::Duration timeout;
-
-  // By the driver. The deadline is set at the start of a started call, and at
-  // the first try in vain of a blocking one.
-  WaitStrategy::Clock::time_point deadline{};
-  bool settled = false;
-
-  // OK, or the job's error. May be read once `done` is true.
-  absl::Status result;
-  std::atomic<bool> done{false};
-};
-
 class EngineDriver final : public ProgressClient,
                            public ReportSource,
                            public std::enable_shared_from_this<EngineDriver> {
  public:
-  using Clock = WaitStrategy::Clock;
+  using Clock = DrivenCall::Clock;
 
   static std::shared_ptr<EngineDriver> Create(EngineDriverOptions options);
 
-  int rank() const { return options_.rank; }
-  int world_size() const { return options_.world_size; }
-  FailureDomain& domain() const { return *options_.domain; }
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  FailureDomain& domain() const { return *domain_; }
   int JobRank(int rank) const;
 
   // "" in the world; " in communicator 0/3 (ranks 1, 4 of the world)".
@@ -137,10 +104,13 @@ class EngineDriver final : public ProgressClient,
   absl::Status Start(DrivenCall* call);
 
   // Waits until `call`, which was started, is done.
-  void Await(const DrivenCall* call);
+  void Await(DrivenCall* call);
 
   // Moves what can be moved at once; whether `call` is done. Never waits.
   bool Test(const DrivenCall* call);
+
+  // What has been called so far.
+  CallLog& log() { return calls_.log(); }
 
   // Ends every call, failing the job if there are any, says goodbye, and ends
   // the links in good order. No `Run` or `Start` may be in progress or follow.
@@ -171,36 +141,17 @@ class EngineDriver final : public ProgressClient,
 
   // By the driver ------------------------------------------------------------
 
-  void DriveUntilSettled(const DrivenCall& call);
+  void DriveUntilSettled(DrivenCall* call);
   // One turn that never waits; whether the next driver is needed at once.
   bool DriveOnce();
   void TakeQueue();
-  void Begin(DrivenCall* call);
-  void EnsureOutgoing(int peer);
-  bool Progress(bool with_messages);
-  bool FinishOpenings();
-  void AdoptIncoming();
-  bool HasFault() const;
   // Takes the fault to the domain and fails everything; may wait for the
   // domain.
   void HandleFault();
-  void FailAll(const absl::Status& status);
-  // Takes calls that are done out of the machines.
   void Settle();
-  bool IsDone(const DrivenCall::Part& part) const;
   // Fails everything if a call is late. Returns the earliest deadline.
   Clock::time_point CheckDeadlines(Clock::time_point now);
   void OnTimeout(const DrivenCall& call);
-  // Calls `visit` with each peer from which a message is awaited, and which has
-  // not opened a link to send on.
-  template <typename Visit>
-  void ForEachUnlinkedSender(Visit visit) const;
-  // Finds those that have left and will never open one. Returns when to look
-  // again.
-  Clock::time_point CheckUnlinkedSenders(Clock::time_point now);
-  // The call that a fault of `machine` with `peer` concerns, in words.
-  std::string Concerned(bool message, int peer) const;
-  std::string Describe(const DrivenCall::Part& part) const;
   void Park(Clock::time_point deadline);
   // Arms the waker, looks once more, and appends what to poll; false if there
   // is something to do before.
@@ -212,28 +163,21 @@ class EngineDriver final : public ProgressClient,
   bool PrepareToPark(std::vector<struct pollfd>* descriptors) override;
   void Unpark() override;
 
-  EngineDriverOptions options_;
+  const int rank_;
+  const int world_size_;
+  const CommunicatorId id_;
+  const std::vector<int> job_ranks_;
   const std::string name_;
+  std::shared_ptr<FailureDomain> domain_;
+  const std::shared_ptr<Waker> waker_;
+  const absl::Duration close_timeout_;
+  const bool cores_to_spare_;
 
   // By the driver.
-  std::vector<std::unique_ptr<Link>> outgoing_;  // by peer; null: not opened
-  std::vector<std::unique_ptr<Link>> incoming_;
-  std::vector<std::pair<int, std::unique_ptr<LinkOpening>>> openings_;
-  std::vector<bool> linked_;  // peers that have opened their link
-  // When a peer was found to have ended before it had opened one.
-  std::vector<Clock::time_point> ended_since_;
-  int unreachable_peer_ = -1;
-  absl::Status unreachable_;
-  Engine engine_;
-  PointToPoint messages_;
-  bool failed_ = false;
-  std::vector<DrivenCall*> active_;  // in the machines
-  int active_messages_ = 0;
+  ActiveCalls calls_;
   std::vector<DrivenCall*> settled_;  // to be published
   std::vector<DrivenCall*> taken_;    // from the queue
-  // Kept to be used again.
-  std::vector<LinkInterest> interest_;
-  std::vector<struct pollfd> poll_;
+  std::vector<struct pollfd> poll_;   // kept to be used again
 
   // True while the queue is not empty, for a look without the lock.
   std::atomic<bool> queued_{false};

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -151,6 +152,16 @@ int GuardedDescriptor::Release() {
 std::uint64_t ForkGeneration() {
   InstallHandlersOnce();
   return generation.load(std::memory_order_relaxed);
+}
+
+void AbandonThread(std::thread thread) {
+  // std::thread's destructor would end the process; a union runs none.
+  union NeverDestroyed {
+    explicit NeverDestroyed(std::thread&& t) : thread(std::move(t)) {}
+    ~NeverDestroyed() {}
+    std::thread thread;
+  };
+  NeverDestroyed abandoned(std::move(thread));
 }
 
 int CountGuardedDescriptors() {

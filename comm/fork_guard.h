@@ -20,6 +20,7 @@
 #define SHOAL_COMM_FORK_GUARD_H_
 
 #include <cstdint>
+#include <thread>
 
 #include "absl/functional/function_ref.h"
 #include "shoal/base/dialect.h"
@@ -66,6 +67,11 @@ class GuardedDescriptor {
 // 0 in the process that loaded the library, one more in each forked child of
 // it: tells an object whether its threads exist.
 std::uint64_t ForkGeneration();
+
+// Gives up a thread that a forked child has inherited the handle of. It neither
+// joins nor detaches: the thread is not there, and its handle may by now be
+// that of one which the child has started (glibc reuses the stacks).
+void AbandonThread(std::thread thread);
 
 // The number of descriptors in the table, for tests.
 int CountGuardedDescriptors();

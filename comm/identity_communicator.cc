@@ -14,8 +14,10 @@
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/call_log.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
+#include "shoal/comm/monotonic_clock.h"
 #include "shoal/comm/pending_operation.h"
 
 namespace shoal {
@@ -28,6 +30,8 @@ absl::Status IdentityCommunicator::status() const {
 absl::Status IdentityCommunicator::Execute(absl::Span<const Call> calls,
                                            const CallOptions& /*options*/) {
   SHOAL_RETURN_IF_ERROR(status());
+  internal::CallRecord record;
+  record.begin_ns = internal::MonotonicNanoseconds();
   // A world of one has no Send and Recv: the only rank is the caller's own.
   const Call& call = calls[0];
   SHOAL_RETURN_IF_ERROR(
@@ -42,6 +46,11 @@ absl::Status IdentityCommunicator::Execute(absl::Span<const Call> calls,
   if (bytes > 0 && call.output != call.input) {
     std::memcpy(call.output, call.input, bytes);
   }
+  record.call = &call;
+  record.sequence = ++calls_;
+  record.bytes = static_cast<std::int64_t>(bytes);
+  record.end_ns = internal::MonotonicNanoseconds();
+  log_.Add(record);
   return absl::OkStatus();
 }
 

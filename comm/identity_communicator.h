@@ -11,6 +11,7 @@
 #ifndef SHOAL_COMM_IDENTITY_COMMUNICATOR_H_
 #define SHOAL_COMM_IDENTITY_COMMUNICATOR_H_
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -20,6 +21,7 @@
 #include "absl/types/span.h"
 #include "shoal/base/mutex.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/call_log.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/pending_operation.h"
 
@@ -42,6 +44,7 @@ class IdentityCommunicator final : public Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(
       int color, int key, const CallOptions& options) override;
   void DoAbort(const absl::Status& reason) override;
+  internal::CallLog& log() const override { return log_; }
 
   // Shared with the communicators that `Split` makes.
   struct Fate {
@@ -53,6 +56,8 @@ class IdentityCommunicator final : public Communicator {
       : fate_(std::move(fate)) {}
 
   const std::shared_ptr<Fate> fate_;
+  std::uint64_t calls_ = 0;
+  mutable internal::CallLog log_;
 };
 
 }  // namespace shoal

@@ -8,6 +8,7 @@
 #ifndef SHOAL_COMM_MONOTONIC_CLOCK_H_
 #define SHOAL_COMM_MONOTONIC_CLOCK_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -28,6 +29,12 @@ inline std::int64_t MonotonicNanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+// Time-outs may be infinite, or too long for the clock: a year will do.
+inline std::chrono::steady_clock::duration ToClockDuration(
+    absl::Duration duration) {
+  return absl::ToChronoNanoseconds(std::min(duration, absl::Hours(24 * 365)));
 }
 
 }  // namespace shoal::internal

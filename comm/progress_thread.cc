@@ -90,7 +90,7 @@ ProgressThread::ProgressThread(std::unique_ptr<Waker> waker)
 
 ProgressThread::~ProgressThread() {
   if (fork_generation_ != ForkGeneration()) {
-    thread_.detach();  // the parent's
+    AbandonThread(std::move(thread_));  // the parent's
     return;
   }
   {

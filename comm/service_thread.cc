@@ -7,10 +7,12 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -64,7 +66,9 @@ absl::StatusOr<std::shared_ptr<ServiceThread>> ServiceThread::Get() {
     service.reset(new ServiceThread);
   } catch (const std::exception& error) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("cannot start the service thread: ", error.what()));
+        absl::StrCat("cannot start the service thread: ", error.what(),
+                     "; if threads or descriptors have run out, raise the "
+                     "limit (ulimit -u, ulimit -n)"));
   }
   registry.current = service;
   registry.fork_generation = generation;
@@ -74,6 +78,9 @@ absl::StatusOr<std::shared_ptr<ServiceThread>> ServiceThread::Get() {
 ServiceThread::ServiceThread()
     : fork_generation_(ForkGeneration()),
       loop_(std::make_unique<asio::io_context>(1)) {
+  // The loop opens its descriptors with the first object that needs them. Here
+  // what that throws is caught; among a job's sockets it would not be.
+  const asio::steady_timer opens_descriptors(*loop_);
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -91,7 +98,7 @@ ServiceThread::~ServiceThread() {
   if (fork_generation_ != ForkGeneration()) {
     // The thread is the parent's, and so is what its loop may be in the middle
     // of. The little memory is the child's loss.
-    thread_.detach();
+    AbandonThread(std::move(thread_));
     static_cast<void>(loop_.release());
     return;
   }

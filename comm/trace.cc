@@ -17,11 +17,11 @@
 #include "shoal/base/json_writer.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/call.h"
-#include "shoal/comm/call_log.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/monotonic_clock.h"
 #include "shoal/comm/trace.pb.h"
+#include "shoal/comm/trace_event.h"
 
 namespace shoal {
 namespace {

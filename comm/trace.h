@@ -21,8 +21,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "shoal/comm/call_log.h"
 #include "shoal/comm/communicator.h"
+#include "shoal/comm/trace_event.h"
 
 namespace shoal {
 

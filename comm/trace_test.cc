@@ -89,8 +89,8 @@ TEST(GatherTraceTest, HasTheCallsOfAllRanks) {
       Communicator* const communicator = world[rank].get();
       communicator->StartTrace();
       std::vector<float> data(5, 1);
-      SHOAL_EXPECT_OK(communicator->AllReduce(
-          BufferOf(absl::MakeSpan(data)), ReduceOp::kSum));
+      SHOAL_EXPECT_OK(communicator->AllReduce(BufferOf(absl::MakeSpan(data)),
+                                              ReduceOp::kSum));
       SHOAL_EXPECT_OK(communicator->Barrier());
       traces[rank] = GatherTrace(communicator);
     });

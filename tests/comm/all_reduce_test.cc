@@ -137,10 +137,9 @@ SHOAL_RANK_BODY(EveryCase) {
       }
       // One placement each, so that together they see all. The ring is the one
       // for large vectors; under a sanitizer the largest takes minutes.
-      const std::int64_t largest =
-          algorithm != Algorithm::kRing ? 10'007
-          : TimeoutScale() > 1          ? 100'003
-                                        : 1'000'003;
+      const std::int64_t largest = algorithm != Algorithm::kRing ? 10'007
+                                   : TimeoutScale() > 1          ? 100'003
+                                                                 : 1'000'003;
       const Placement placement = kPlacements[turn++ % 4];
       if (!sampler.Take()) continue;
       SHOAL_RETURN_IF_ERROR(RunCase(

@@ -11,13 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "google/protobuf/util/json_util.h"
+#include "shoal/base/json_writer.h"
 #include "shoal/tools/comm_bench/results.pb.h"
-#include "shoal/tools/common/json_writer.h"
 
 namespace shoal::comm_bench {
 namespace {
-
-using tools::JsonWriter;
 
 // Calls `use` for every half of every row.
 template <typename Use>

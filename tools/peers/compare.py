@@ -3,7 +3,7 @@
 """Measures Shoal and its peers side by side; README.md says what and how.
 
 Usage: bazel run //tools/peers:compare -- [--world 2,4,8] [--collective NAME]
-           [--rounds N] [--sizes 4,16,...] [--json FILE]
+           [--rounds N] [--sizes 4,16,...] [--json FILE] [--algorithms]
 """
 
 import argparse
@@ -18,8 +18,17 @@ import tempfile
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast",
                "all_to_all", "ping_pong")
+# Those for which Shoal has a choice; `comm_bench --explain` shows it.
+ALGORITHMS = {
+    "all_reduce": ("ring", "recursive-doubling", "direct", "one-shot",
+                   "halving-doubling", "tree"),
+    "reduce_scatter": ("ring", "direct"),
+    "all_gather": ("ring", "direct"),
+    "broadcast": ("binomial-tree", "chain", "linear"),
+    "reduce": ("tree", "chain", "linear"),
+}
 # Which of comm_bench's two figures is held against the peers'.
-IN_PLACE = ("all_reduce", "broadcast", "ping_pong")
+IN_PLACE = ("all_reduce", "broadcast", "ping_pong", "reduce")
 DEFAULT_SIZES = [4 ** n for n in range(1, 14)]  # 4 B to 64 MiB
 SETUP = "run tools/peers/setup.sh"
 # No sweep of a world takes longer.
@@ -163,6 +172,13 @@ def contestants(runfiles):
     ]
 
 
+def algorithms(runfiles, collective):
+    program = os.path.join(runfiles, "tools/comm_bench/comm_bench")
+    return [Shoal(program)] + [
+        Shoal(program, name, ["--algo=" + name])
+        for name in ALGORITHMS[collective]]
+
+
 def race(runners, world, collective, sizes, rounds):
     """{name: [{bytes: seconds} of each round]}; every other round backwards."""
     results = {runner.name: [] for runner in runners}
@@ -227,6 +243,30 @@ def markdown(rows, names):
         for line in lines)
 
 
+def best_of(row):
+    """The fastest peer of a row: (name, its paired ratio); None for none."""
+    if not row["ratios"]:
+        return None
+    name = min(row["ratios"], key=lambda each: row["seconds"][each])
+    return name, row["ratios"][name]
+
+
+def best_table(tables):
+    """Markdown of Shoal's time relative to each row's best, by world."""
+    lines = ["| bytes | %s |" % " | ".join(
+        "%d ranks" % world for world in tables),
+             "|---" * (len(tables) + 1) + "|"]
+    by_size = {}
+    for world, rows in tables.items():
+        for row in rows:
+            by_size.setdefault(row["bytes"], {})[world] = best_of(row)
+    for size, cells in sorted(by_size.items()):
+        lines.append("| %s | %s |" % (size_text(size), " | ".join(
+            "%s %s" % (cells[world][0], ratio_text(cells[world][1]))
+            if cells.get(world) else "" for world in tables)))
+    return "\n".join(lines) + "\n"
+
+
 def medians(tables, name):
     """Of the ratios to `name` over all sizes of `tables`; None for none."""
     ratios = [row["ratios"][name][0] for rows in tables for row in rows
@@ -242,8 +282,11 @@ def parse_arguments(arguments):
         prog="compare", description="Shoal and its peers, interleaved.")
     parser.add_argument("--world", type=numbers, default=[2],
                         help="ranks on this machine, such as 4 or 2,4,8")
-    parser.add_argument("--collective", choices=COLLECTIVES,
-                        default="all_reduce")
+    parser.add_argument("--collective", default="all_reduce",
+                        choices=COLLECTIVES + ("reduce",))
+    parser.add_argument("--algorithms", action="store_true",
+                        help="Shoal's own choice against each of its "
+                        "algorithms, in place of the peers")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--sizes", type=numbers, default=DEFAULT_SIZES,
                         help="bytes, each as many times the one before")
@@ -252,6 +295,11 @@ def parse_arguments(arguments):
     if min(flags.world) < 2 or flags.rounds < 2 or min(flags.sizes) < 4:
         parser.error("worlds have 2 ranks or more, sizes 4 bytes or more, and "
                      "an interval takes 2 rounds or more")
+    if flags.algorithms and flags.collective not in ALGORITHMS:
+        parser.error("--algorithms: there is a choice for %s only" %
+                     ", ".join(ALGORITHMS))
+    if flags.collective == "reduce" and not flags.algorithms:
+        parser.error("--collective reduce: no peer has it; add --algorithms")
     factors = {b / a for a, b in zip(flags.sizes, flags.sizes[1:])}
     if len(factors) > 1 or any(f < 2 or f % 1 for f in factors):
         parser.error("--sizes: each has to be the same whole number of times "
@@ -277,13 +325,16 @@ def report(tables, collective, rounds, names):
 
 def main(arguments):
     flags = parse_arguments(arguments)
-    runners = []
     # `bazel run` starts this in the runfiles.
-    for contestant in contestants(os.getcwd()):
-        if contestant.why_not:
-            print("%s: skipped, %s" % (contestant.name, contestant.why_not))
-        elif flags.collective in contestant.collectives:
-            runners.append(contestant)
+    if flags.algorithms:
+        runners = algorithms(os.getcwd(), flags.collective)
+    else:
+        runners = [each for each in contestants(os.getcwd())
+                   if flags.collective in each.collectives]
+    for runner in runners:
+        if runner.why_not:
+            print("%s: skipped, %s" % (runner.name, runner.why_not))
+    runners = [runner for runner in runners if not runner.why_not]
     names = [runner.name for runner in runners]
     tables = {}
     document = {"collective": flags.collective, "rounds": flags.rounds,
@@ -297,6 +348,9 @@ def main(arguments):
              "rounds": {name: [sorted(times.items()) for times in rounds]
                         for name, rounds in results.items()}})
     report(tables, flags.collective, flags.rounds, names)
+    if flags.algorithms:
+        print("\nThe best algorithm, and the time of Shoal's choice to its\n")
+        print(best_table(tables), end="")
     if flags.json:
         path = os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""),
                             flags.json)

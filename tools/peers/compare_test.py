@@ -77,6 +77,20 @@ class RaceTest(unittest.TestCase):
         self.assertIsNone(compare.medians([rows], "B"))
 
 
+class BestTest(unittest.TestCase):
+
+    def test_is_the_fastest_of_each_row(self):
+        rows = compare.table_of(race(
+            [Fake("Shoal", 3), Fake("ring", 2), Fake("direct", 4)], 2))
+        name, (ratio, _, _) = compare.best_of(rows[0])
+        self.assertEqual(name, "ring")
+        self.assertAlmostEqual(ratio, 1.5)
+        lines = compare.best_table({2: rows, 4: rows[1:]}).splitlines()
+        self.assertEqual(lines[0], "| bytes | 2 ranks | 4 ranks |")
+        self.assertEqual(lines[2], "| 4 | ring 1.50 (1.50 to 1.50) |  |")
+        self.assertEqual(lines[3].count("ring 1.50"), 2)
+
+
 class TextTest(unittest.TestCase):
 
     def test_sizes_and_times(self):

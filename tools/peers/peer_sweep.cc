@@ -23,11 +23,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "shoal/base/json_writer.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/base/stopwatch.h"
 #include "shoal/tools/common/files.h"
 #include "shoal/tools/common/flag_reader.h"
-#include "shoal/tools/common/json_writer.h"
 #include "shoal/tools/common/sampling.h"
 
 namespace shoal::peers {
@@ -161,7 +161,7 @@ class SizeSweep {
 };
 
 std::string RowsJson(const std::vector<Row>& rows) {
-  tools::JsonWriter json;
+  JsonWriter json;
   json.BeginObject();
   json.Key("rows");
   json.BeginArray();

@@ -8,11 +8,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "shoal/base/json_writer.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/partition/pipeline_partition.h"
 #include "shoal/partition/range.h"
 #include "shoal/partition/tensor_shard.h"
-#include "shoal/tools/common/json_writer.h"
 #include "shoal/tools/common/units.h"
 #include "shoal/tools/ring_demo/all_reduce_sweep.h"
 #include "shoal/tools/ring_demo/parallel_product.h"
@@ -23,7 +23,6 @@ namespace shoal::ring_demo {
 namespace {
 
 using tools::FormatBytes;
-using tools::JsonWriter;
 
 absl::Status WrongElements(std::int64_t count, const std::string& where) {
   if (count == 0) return absl::OkStatus();

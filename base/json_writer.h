@@ -14,8 +14,8 @@
 // Calls have to nest as the document does; that is the caller's duty.
 // Threads: one at a time.
 
-#ifndef SHOAL_TOOLS_COMMON_JSON_WRITER_H_
-#define SHOAL_TOOLS_COMMON_JSON_WRITER_H_
+#ifndef SHOAL_BASE_JSON_WRITER_H_
+#define SHOAL_BASE_JSON_WRITER_H_
 
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "shoal/base/dialect.h"
 
-namespace shoal::tools {
+namespace shoal {
 
 class JsonWriter {
  public:
@@ -58,6 +58,6 @@ class JsonWriter {
   bool after_key_ = false;
 };
 
-}  // namespace shoal::tools
+}  // namespace shoal
 
-#endif  // SHOAL_TOOLS_COMMON_JSON_WRITER_H_
+#endif  // SHOAL_BASE_JSON_WRITER_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "shoal/tools/common/json_writer.h"
+#include "shoal/base/json_writer.h"
 
 #include <cmath>
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 
-namespace shoal::tools {
+namespace shoal {
 namespace {
 
 constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";
@@ -130,4 +130,4 @@ void JsonWriter::Quote(absl::string_view value) {
   text_.push_back('"');
 }
 
-}  // namespace shoal::tools
+}  // namespace shoal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "shoal/tools/common/json_writer.h"
+#include "shoal/base/json_writer.h"
 
 #include <cstdint>
 #include <limits>
@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace shoal::tools {
+namespace shoal {
 namespace {
 
 std::string Quoted(const std::string& value) {
@@ -83,4 +83,4 @@ TEST(JsonWriterTest, NumbersAreFiniteAndExact) {
 }
 
 }  // namespace
-}  // namespace shoal::tools
+}  // namespace shoal
