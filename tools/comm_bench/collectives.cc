@@ -9,12 +9,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/communicator.h"
+#include "shoal/comm/dtype.h"
 #include "shoal/tools/comm_bench/pattern.h"
 
 namespace shoal::comm_bench {
@@ -23,6 +25,10 @@ namespace {
 double Once(int) { return 1; }
 double AllButOwnPart(int world_size) {
   return static_cast<double>(world_size - 1) / world_size;
+}
+// The part that an all_to_all_v keeps is 1 / n of the mean.
+double AllButTheSmallestPart(int world_size) {
+  return 1 - 1.0 / (world_size * world_size);
 }
 double AllButOwnPartTwice(int world_size) {
   return 2 * AllButOwnPart(world_size);
@@ -82,6 +88,75 @@ Segments InputOfRank0OnRanks0And1(std::int64_t count, const Place& place) {
   return {{0, count, 0, 0}};
 }
 
+// The unequal lengths of parts: offset r is count r^2 / n, so that the sum is
+// that of n parts of `count` elements.
+std::int64_t UnequalStart(std::int64_t count, int part, int parts) {
+  return count * part * part / parts;
+}
+
+std::int64_t UnequalCount(std::int64_t count, int part, int parts) {
+  return UnequalStart(count, part + 1, parts) -
+         UnequalStart(count, part, parts);
+}
+
+Segments UnequalInputsOfAll(std::int64_t count, const Place& place) {
+  Segments segments;
+  for (int rank = 0; rank < place.world_size; ++rank) {
+    segments.push_back({UnequalStart(count, rank, place.world_size),
+                        UnequalCount(count, rank, place.world_size), rank, 0});
+  }
+  return segments;
+}
+
+// Elements that one rank sends another. All ranks send, and receive, as many
+// altogether, and no two exchange as many as they get.
+std::int64_t Sent(std::int64_t count, int from, int to, int world_size) {
+  const int distance = (to - from + world_size) % world_size;
+  return UnequalCount(count, distance, world_size);
+}
+
+Segments UnequalPartOfEachInput(std::int64_t count, const Place& place) {
+  Segments segments;
+  std::int64_t position = 0;
+  for (int from = 0; from < place.world_size; ++from) {
+    std::int64_t first = 0;
+    for (int to = 0; to < place.rank; ++to) {
+      first += Sent(count, from, to, place.world_size);
+    }
+    const std::int64_t length = Sent(count, from, place.rank, place.world_size);
+    segments.push_back({position, length, from, first});
+    position += length;
+  }
+  return segments;
+}
+
+void PrepareAllGatherV(std::int64_t count, const Place& place, Exercise* e) {
+  for (int rank = 0; rank < place.world_size; ++rank) {
+    e->recv_counts.push_back(UnequalCount(count, rank, place.world_size));
+  }
+}
+
+void PrepareAllToAllV(std::int64_t count, const Place& place, Exercise* e) {
+  for (int peer = 0; peer < place.world_size; ++peer) {
+    e->send_counts.push_back(Sent(count, place.rank, peer, place.world_size));
+    e->recv_counts.push_back(Sent(count, peer, place.rank, place.world_size));
+  }
+}
+
+// Tensors of unequal lengths, end to end.
+void PrepareTensors(std::int64_t count, const Place&, Exercise* e) {
+  char* const data = static_cast<char*>(e->output.data);
+  const auto element_bytes =
+      static_cast<std::int64_t>(DTypeSize(e->output.dtype));
+  for (int i = 0; i < kTensors; ++i) {
+    // UnequalStart's growth, in squares of kTensors.
+    const std::int64_t start = count * i * i / (kTensors * kTensors);
+    const std::int64_t end = count * (i + 1) * (i + 1) / (kTensors * kTensors);
+    e->tensors.push_back(
+        {data + start * element_bytes, end - start, e->output.dtype});
+  }
+}
+
 Segments Nothing(std::int64_t, const Place&) { return {}; }
 
 absl::Status RunSendRecv(const Exercise& e) {
@@ -110,6 +185,7 @@ absl::Status RunPingPong(const Exercise& e) {
 std::vector<Collective> MakeCollectives() {
   return {
       {.name = "all_reduce",
+       .summary = "every rank gets the reduction of all inputs",
        .kind = CallKind::kAllReduce,
        .has_op = true,
        .bus_factor = AllButOwnPartTwice,
@@ -120,6 +196,7 @@ std::vector<Collective> MakeCollectives() {
            },
        .expected = TheReduction},
       {.name = "reduce_scatter",
+       .summary = "each rank gets its part of the reduction",
        .kind = CallKind::kReduceScatter,
        .output = Share::kPart,
        .has_op = true,
@@ -131,6 +208,7 @@ std::vector<Collective> MakeCollectives() {
            },
        .expected = OwnPartOfTheReduction},
       {.name = "all_gather",
+       .summary = "every rank gets the inputs of all",
        .kind = CallKind::kAllGather,
        .input = Share::kPart,
        .bus_factor = AllButOwnPart,
@@ -140,6 +218,7 @@ std::vector<Collective> MakeCollectives() {
            },
        .expected = InputsOfAll},
       {.name = "broadcast",
+       .summary = "every rank gets the root's elements",
        .kind = CallKind::kBroadcast,
        .out_of_place = false,
        .has_root = true,
@@ -151,6 +230,7 @@ std::vector<Collective> MakeCollectives() {
            },
        .expected = InputOfTheRoot},
       {.name = "reduce",
+       .summary = "the root gets the reduction of all inputs",
        .kind = CallKind::kReduce,
        .has_op = true,
        .has_root = true,
@@ -163,6 +243,7 @@ std::vector<Collective> MakeCollectives() {
            },
        .expected = TheReductionOnTheRoot},
       {.name = "gather",
+       .summary = "the root gets the inputs of all",
        .kind = CallKind::kGather,
        .input = Share::kPart,
        .has_root = true,
@@ -175,6 +256,7 @@ std::vector<Collective> MakeCollectives() {
            },
        .expected = InputsOfAllOnTheRoot},
       {.name = "scatter",
+       .summary = "each rank gets its part of the root's input",
        .kind = CallKind::kScatter,
        .output = Share::kPart,
        .has_root = true,
@@ -187,6 +269,7 @@ std::vector<Collective> MakeCollectives() {
            },
        .expected = OwnPartOfTheRootsInput},
       {.name = "all_to_all",
+       .summary = "each rank gets its part of every rank's input",
        .kind = CallKind::kAllToAll,
        .has_parts = true,
        .bus_factor = AllButOwnPart,
@@ -195,13 +278,67 @@ std::vector<Collective> MakeCollectives() {
              return e.communicator->AllToAll(e.input, e.output, e.options);
            },
        .expected = OwnPartOfEachInput},
+      {.name = "all_gather_v",
+       .summary = "all_gather, where rank r has (2r+1)/n of an equal part",
+       .kind = CallKind::kAllGatherV,
+       .input = Share::kPart,
+       .unequal = true,
+       .bus_factor = AllButOwnPart,
+       .run =
+           [](const Exercise& e) {
+             return e.communicator->AllGatherV(e.input, e.output, e.recv_counts,
+                                               e.options);
+           },
+       .prepare = PrepareAllGatherV,
+       .expected = UnequalInputsOfAll},
+      {.name = "all_to_all_v",
+       .summary = "all_to_all, where rank r+d gets (2d+1)/n of an equal part",
+       .kind = CallKind::kAllToAllV,
+       .has_parts = true,
+       .in_place = false,
+       .bus_factor = AllButTheSmallestPart,
+       .run =
+           [](const Exercise& e) {
+             return e.communicator->AllToAllV(e.input, e.send_counts, e.output,
+                                              e.recv_counts, e.options);
+           },
+       .prepare = PrepareAllToAllV,
+       .expected = UnequalPartOfEachInput},
+      {.name = "all_reduce_coalesced",
+       .summary = "one all_reduce of eight tensors of unequal lengths",
+       .kind = CallKind::kAllReduce,
+       .out_of_place = false,
+       .has_op = true,
+       .bus_factor = AllButOwnPartTwice,
+       .run =
+           [](const Exercise& e) {
+             return e.communicator->AllReduceCoalesced(e.tensors, e.op,
+                                                       e.options);
+           },
+       .prepare = PrepareTensors,
+       .expected = TheReduction},
+      {.name = "broadcast_string",
+       .summary = "every rank gets the root's string, and its length",
+       .kind = CallKind::kBroadcast,
+       .is_string = true,
+       .out_of_place = false,
+       .has_root = true,
+       .needs_barrier = true,
+       .bus_factor = Once,
+       .run =
+           [](const Exercise& e) {
+             return e.communicator->BroadcastString(e.text, e.root, e.options);
+           },
+       .expected = InputOfTheRoot},
       {.name = "sendrecv",
+       .summary = "each rank sends to the next and hears the one before",
        .kind = {},
        .in_place = false,
        .bus_factor = Once,
        .run = RunSendRecv,
        .expected = InputOfThePreviousRank},
       {.name = "ping_pong",
+       .summary = "rank 0 sends to rank 1, which sends it back",
        .kind = {},
        .min_world_size = 2,
        .time_factor = 0.5,
@@ -209,6 +346,7 @@ std::vector<Collective> MakeCollectives() {
        .run = RunPingPong,
        .expected = InputOfRank0OnRanks0And1},
       {.name = "barrier",
+       .summary = "no data: every rank waits for all",
        .kind = CallKind::kBarrier,
        .input = Share::kNothing,
        .output = Share::kNothing,
@@ -226,13 +364,19 @@ std::int64_t Collective::CountFor(std::int64_t elements, int world_size) const {
   return shares() ? elements / world_size : elements;
 }
 
-std::int64_t Collective::BufferCount(Share share, std::int64_t count,
+std::int64_t Collective::PartStart(std::int64_t count, int rank,
+                                   int world_size) const {
+  return unequal ? UnequalStart(count, rank, world_size) : count * rank;
+}
+
+std::int64_t Collective::BufferCount(Share share, std::int64_t count, int rank,
                                      int world_size) const {
   switch (share) {
     case Share::kNothing:
       return 0;
     case Share::kPart:
-      return count;
+      return PartStart(count, rank + 1, world_size) -
+             PartStart(count, rank, world_size);
     case Share::kWhole:
       return shares() ? count * world_size : count;
   }
@@ -250,6 +394,16 @@ std::string CollectiveNames() {
                        [](std::string* out, const Collective& collective) {
                          absl::StrAppend(out, collective.name);
                        });
+}
+
+std::string CollectivesText() {
+  std::string text;
+  for (const Collective& collective : AllCollectives()) {
+    absl::StrAppend(&text, "  ",
+                    absl::StrFormat("%-20s", std::string(collective.name)), " ",
+                    collective.summary, "\n");
+  }
+  return text;
 }
 
 absl::StatusOr<const Collective*> FindCollective(absl::string_view name) {

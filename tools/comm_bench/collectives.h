@@ -22,7 +22,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "shoal/base/dialect.h"
+#include "shoal/comm/buffer.h"
 #include "shoal/comm/call.h"
+#include "shoal/comm/call_options.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
@@ -37,12 +39,18 @@ struct Exercise {
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
   CallOptions options;
+  // Of those that take lists of parts, and of several tensors.
+  std::vector<std::int64_t> send_counts;
+  std::vector<std::int64_t> recv_counts;
+  std::vector<Buffer> tensors;
+  // Of those that take one.
+  std::string* text = nullptr;
 };
 
 // What a rank's input or output holds of the elements that a size stands for.
 enum class Share {
   kNothing,
-  kPart,  // 1 / world size
+  kPart,  // 1 / world size, or with unequal parts the rank's own
   kWhole,
 };
 
@@ -62,6 +70,8 @@ struct Place {
 
 struct Collective {
   absl::string_view name;  // "all_reduce"
+  // What it does, for --help: of one line.
+  absl::string_view summary;
   // As the library knows it; nothing for one whose algorithm cannot be chosen.
   std::optional<CallKind> kind;
   int min_world_size = 1;
@@ -70,8 +80,14 @@ struct Collective {
   Share output = Share::kWhole;
   // The elements are parts for each rank also where both are kWhole.
   bool has_parts = false;
+  // The parts are those of `PartStart`, not of one length.
+  bool unequal = false;
+  // Takes Exercise::text, which holds the input on the root and has to hold the
+  // output, in place of the buffers. Its elements are bytes.
+  bool is_string = false;
   bool out_of_place = true;
   bool in_place = true;
+  // Also has a choice of wire formats.
   bool has_op = false;
   bool has_root = false;
   // Some ranks could be done before others have begun, so that calls that
@@ -85,6 +101,9 @@ struct Collective {
   // doc/PERFORMANCE.md).
   double (*bus_factor)(int world_size) = nullptr;
   absl::Status (*run)(const Exercise& exercise) = nullptr;
+  // Fills in the lists that `run` needs, if it needs any: not timed.
+  void (*prepare)(std::int64_t count, const Place& place,
+                  Exercise* exercise) = nullptr;
   // With `count` elements in a part, or in the whole if there are no parts.
   std::vector<Segment> (*expected)(std::int64_t count,
                                    const Place& place) = nullptr;
@@ -94,10 +113,16 @@ struct Collective {
   }
   // Elements of a part for a size of `elements`, or of the whole.
   std::int64_t CountFor(std::int64_t elements, int world_size) const;
-  // Elements of a buffer.
-  std::int64_t BufferCount(Share share, std::int64_t count,
+  // Where a rank's part of the whole begins, in elements; for rank world_size
+  // the whole. Unequal parts grow with the rank: the first may be empty.
+  std::int64_t PartStart(std::int64_t count, int rank, int world_size) const;
+  // Elements of a rank's buffer.
+  std::int64_t BufferCount(Share share, std::int64_t count, int rank,
                            int world_size) const;
 };
+
+// Into how many tensors all_reduce_coalesced cuts its elements.
+inline constexpr int kTensors = 8;
 
 absl::Span<const Collective> AllCollectives();
 
@@ -106,6 +131,9 @@ absl::StatusOr<const Collective*> FindCollective(absl::string_view name);
 
 // "all_reduce, reduce_scatter, ...".
 std::string CollectiveNames();
+
+// A line for each, with its summary.
+std::string CollectivesText();
 
 }  // namespace shoal::comm_bench
 

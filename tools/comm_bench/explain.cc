@@ -42,13 +42,16 @@ absl::StatusOr<std::string> SizesText(const Flags& flags, CallSignature call,
                                               ? std::vector<std::int64_t>{0}
                                               : SweepSizes(flags);
   for (const std::int64_t bytes : sizes) {
-    call.count = collective.CountFor(
+    const std::int64_t count = collective.CountFor(
         bytes / static_cast<std::int64_t>(DTypeSize(call.dtype)), world_size);
+    call.count = count;
+    if (call.kind == CallKind::kAllGatherV) call.count *= world_size;
+    if (call.kind == CallKind::kAllToAllV) call.count = 0;
     SHOAL_ASSIGN_OR_RETURN(const Algorithm algorithm,
                            ChooseAlgorithm(call, world_size, policy));
-    absl::StrAppend(
-        &text, table.Line({tools::FormatBytes(bytes), absl::StrCat(call.count),
-                           absl::StrCat(AlgorithmName(algorithm))}));
+    absl::StrAppend(&text,
+                    table.Line({tools::FormatBytes(bytes), absl::StrCat(count),
+                                absl::StrCat(AlgorithmName(algorithm))}));
   }
   return text;
 }
@@ -68,9 +71,10 @@ absl::StatusOr<std::string> ExplainText(const Flags& flags, int world_size,
     call.kind = *collective->kind;
     call.algorithm = flags.algorithm;
     if (collective->has_root) call.root = flags.root;
-    const std::vector<DType> dtypes = collective->output == Share::kNothing
-                                          ? std::vector<DType>{call.dtype}
-                                          : flags.dtypes;
+    const std::vector<DType> dtypes =
+        collective->output == Share::kNothing || collective->is_string
+            ? std::vector<DType>{call.dtype}
+            : flags.dtypes;
     const std::vector<ReduceOp> ops =
         collective->has_op ? flags.ops : std::vector<ReduceOp>{call.op};
     for (const DType dtype : dtypes) {

@@ -304,9 +304,7 @@ std::string HelpText() {
 
   --world N            1 to )",
       kMaxWorld, "; ", kDefaultWorld, R"( if not given
-  --collective NAMES   one, several with commas, or all; all_reduce if not given:
-                       )",
-      CollectiveNames(), R"(
+  --collective NAMES   one, several with commas, or all; all_reduce if not given
   -b,--minbytes SIZE   4, 64K, 16MiB, 1G; 32M if not given
   -e,--maxbytes SIZE   32M if not given
   -i,--stepbytes SIZE  from size to size; 1M if not given
@@ -334,6 +332,9 @@ where each rank has a part, otherwise 1. ping_pong is half a round trip
 between ranks 0 and 1. Sums and what arrives are exact: #wrong counts elements
 on all ranks.
 
+Collectives (n ranks):
+)",
+      CollectivesText(), R"(
 SHOAL_RANK, SHOAL_WORLD_SIZE and SHOAL_ADDRESS may stand for the flags that join
 a world. The last line is "comm_bench: OK" (exit code 0) or
 "comm_bench: FAILED: why" (exit code 1); bad flags are exit code 2.

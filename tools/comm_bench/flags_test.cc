@@ -108,7 +108,7 @@ TEST(ParseFlagsTest, HelpNamesEveryFlagAndCollective) {
         "--explain",       "--plot",         "--help"}) {
     EXPECT_THAT(HelpText(), HasSubstr(flag));
   }
-  EXPECT_THAT(HelpText(), HasSubstr(CollectiveNames()));
+  EXPECT_THAT(HelpText(), HasSubstr(CollectivesText()));
 }
 
 TEST(ParseFlagsTest, ErrorsNameTheFlagTheValueAndTheChoice) {

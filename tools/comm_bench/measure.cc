@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -60,10 +61,10 @@ class Half {
         options_(options),
         pattern_(pattern),
         place_{communicator->rank(), communicator->world_size(), options.root},
-        input_count_(
-            collective.BufferCount(collective.input, count, place_.world_size)),
+        input_count_(collective.BufferCount(collective.input, count,
+                                            place_.rank, place_.world_size)),
         output_count_(collective.BufferCount(collective.output, count,
-                                             place_.world_size)),
+                                             place_.rank, place_.world_size)),
         first_(
             (in_place ? std::max(input_count_, output_count_) : input_count_) *
                 element_bytes(),
@@ -72,7 +73,9 @@ class Half {
                 options.unaligned) {
     char* input = first_.start();
     char* output = in_place ? first_.start() : second_.start();
-    const std::int64_t own_part = place_.rank * count_ * element_bytes();
+    const std::int64_t own_part =
+        collective.PartStart(count, place_.rank, place_.world_size) *
+        element_bytes();
     if (in_place && input_count_ < output_count_) input += own_part;
     if (in_place && output_count_ < input_count_) output += own_part;
     exercise_.communicator = communicator;
@@ -81,6 +84,10 @@ class Half {
     exercise_.op = options.op;
     exercise_.root = options.root;
     exercise_.options.algorithm = options.algorithm;
+    exercise_.text = &text_;
+    if (collective.prepare != nullptr) {
+      collective.prepare(count, place_, &exercise_);
+    }
     input_ = input;
   }
 
@@ -127,9 +134,24 @@ class Half {
     first_.Clear();
     second_.Clear();
     pattern_.Fill(place_.rank, 0, input_count_, input_);
+    if (!collective_.is_string) return;
+    // Other ranks do not know yet how long it will be.
+    text_.clear();
+    if (place_.rank == place_.root) {
+      text_.assign(input_, input_count_ * element_bytes());
+    }
   }
 
-  std::int64_t CountWrong() const {
+  std::int64_t CountWrong() {
+    if (collective_.is_string) {
+      first_.Clear();
+      const std::int64_t bytes = output_count_ * element_bytes();
+      // One of another length is no element of it right.
+      if (static_cast<std::int64_t>(text_.size()) != bytes) {
+        return std::max<std::int64_t>(1, output_count_);
+      }
+      std::memcpy(exercise_.output.data, text_.data(), bytes);
+    }
     std::int64_t wrong = 0;
     const char* output = static_cast<const char*>(exercise_.output.data);
     for (const Segment& segment : collective_.expected(count_, place_)) {
@@ -173,6 +195,7 @@ class Half {
   Memory first_;
   Memory second_;
   char* input_;
+  std::string text_;
   Exercise exercise_;
 };
 
@@ -191,10 +214,11 @@ absl::StatusOr<Row> Measure(Communicator* communicator,
       collective.output == Share::kNothing) {
     row.count = 0;
   }
-  row.bytes =
-      element_bytes *
-      std::max(collective.BufferCount(collective.input, row.count, world),
-               collective.BufferCount(collective.output, row.count, world));
+  row.bytes = element_bytes *
+              std::max(collective.BufferCount(collective.input, row.count,
+                                              communicator->rank(), world),
+                       collective.BufferCount(collective.output, row.count,
+                                              communicator->rank(), world));
   const auto measure = [&](bool in_place) -> absl::StatusOr<Timing> {
     SHOAL_ASSIGN_OR_RETURN(
         Timing timing,

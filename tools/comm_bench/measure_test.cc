@@ -112,6 +112,20 @@ TEST(MeasureTest, WrongElementsOfAllRanksCount) {
   }
 }
 
+TEST(MeasureTest, StringsOfAnotherLengthAreWrongAltogether) {
+  Collective broken = **FindCollective("broadcast_string");
+  broken.run = [](const Exercise& e) {
+    if (e.communicator->rank() != e.root) e.text->assign("short");
+    return absl::OkStatus();
+  };
+  MeasureOptions options = Quick();
+  options.dtype = DType::kU8;
+  for (const auto& row : RunWorld(3, broken, 100, options)) {
+    SHOAL_ASSERT_OK(row.status());
+    EXPECT_EQ(row->in_place->wrong_elements, 200);
+  }
+}
+
 TEST(MeasureTest, TakesOnlyTheHalfAndTheChecksThatAreAskedFor) {
   MeasureOptions options = Quick();
   options.halves = Halves::kInPlace;

@@ -71,8 +71,9 @@ class Bench {
   absl::Status RunCollective(const Collective& collective) {
     Show(absl::StrCat("#\n# ", collective.name, "\n", HeaderText()));
     const bool has_data = collective.output != Share::kNothing;
-    for (const DType dtype :
-         has_data ? flags_.dtypes : std::vector<DType>{DType::kU8}) {
+    for (const DType dtype : has_data && !collective.is_string
+                                 ? flags_.dtypes
+                                 : std::vector<DType>{DType::kU8}) {
       for (const ReduceOp op : collective.has_op
                                    ? flags_.ops
                                    : std::vector<ReduceOp>{ReduceOp::kSum}) {
