@@ -125,6 +125,18 @@ TEST(CommBenchPlotTest, DrawsOneRunOrSeveral) {
               AllOf(HasSubstr("plot.json: all_reduce"), HasSubstr("</svg>")));
 }
 
+TEST(CommBenchTraceTest, HasTheCallsOfAllRanks) {
+  const std::string trace = TempFile("trace.json");
+  Bench run(
+      {{"--world=3", "-b", "1K", "-e", "1K", "-n", "1", "--trace", trace}});
+  ASSERT_TRUE(run.ToTheEnd());
+  EXPECT_TRUE(run.exit().ok()) << run.output();
+  EXPECT_THAT(tests::FileText(trace),
+              AllOf(HasSubstr("\"traceEvents\""), HasSubstr("\"rank 0\""),
+                    HasSubstr("\"rank 2\""), Not(HasSubstr("\"rank 3\"")),
+                    HasSubstr("AllReduce(f32 x 256, sum, ")));
+}
+
 TEST(CommBenchExplainTest, NeedsNoRanks) {
   Bench run({{"--world=4", "--explain", "-b", "4", "-e", "4M", "-f", "4"}});
   ASSERT_TRUE(run.ToTheEnd());
@@ -162,7 +174,8 @@ TEST(CommBenchFlagsTest, BadOnesGetOneLine) {
       {"--plot", no_json, "--svg", TempFile("no.svg")},
       {"--plot", program_path, "--svg", TempFile("no.svg")},
       {"-J", "/nowhere/run.json"},
-      {"--svg", "/nowhere/run.svg"}};
+      {"--svg", "/nowhere/run.svg"},
+      {"--trace", "/nowhere/trace.json"}};
   for (const std::vector<std::string>& arguments : cases) {
     Bench run({arguments});
     ASSERT_TRUE(run.ToTheEnd());

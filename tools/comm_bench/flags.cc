@@ -46,6 +46,7 @@ constexpr tools::FlagName kFlagNames[] = {{"--world"},
                                           {"--algo"},
                                           {"--halves"},
                                           {"--svg"},
+                                          {"--trace"},
                                           {"--explain", "", false},
                                           {"--plot", "", false},
                                           {"--help", "-h", false}};
@@ -192,6 +193,8 @@ absl::Status SetFlag(absl::string_view name, absl::string_view value,
     SHOAL_ASSIGN_OR_RETURN(flags->json, ParseFile(name, value));
   } else if (name == "--svg") {
     SHOAL_ASSIGN_OR_RETURN(flags->svg, ParseFile(name, value));
+  } else if (name == "--trace") {
+    SHOAL_ASSIGN_OR_RETURN(flags->trace, ParseFile(name, value));
   } else if (name == "--explain") {
     flags->explain = true;
   } else if (name == "--plot") {
@@ -319,6 +322,8 @@ std::string HelpText() {
   -u,--unaligned 0|1   buffers at odd addresses
   -J,--output_file F   writes all figures to F (of rank 0) as JSON
   --svg FILE           draws bus bandwidth over size
+  --trace FILE         every call of every rank on one time line, as JSON for
+                       https://ui.perfetto.dev or chrome://tracing
   --algo NAME          for every call: auto, ring, recursive-doubling, ...
   --halves WHICH       both, out_of_place or in_place
   --explain            shows which algorithm each size gets, and measures nothing

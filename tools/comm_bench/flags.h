@@ -44,8 +44,9 @@ struct Flags {
   Algorithm algorithm = Algorithm::kAuto;
   Halves halves = Halves::kBoth;
 
-  std::string json;  // empty: none
-  std::string svg;   // empty: none
+  std::string json;   // empty: none
+  std::string svg;    // empty: none
+  std::string trace;  // empty: none
   bool explain = false;
   // Draws the runs in `operands` instead of measuring.
   bool plot = false;

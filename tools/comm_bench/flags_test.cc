@@ -79,13 +79,14 @@ TEST(ParseFlagsTest, ShortAndLongFormsAreTheSame) {
 TEST(ParseFlagsTest, TheRestIsShoals) {
   const Flags flags =
       Parsed({"--world=8", "--collective=all_gather,barrier", "-n", "auto",
-              "--halves=in_place", "--svg=p", "--explain"});
+              "--halves=in_place", "--svg=p", "--trace=t", "--explain"});
   EXPECT_EQ(flags.world, 8);
   ASSERT_EQ(flags.collectives.size(), 2);
   EXPECT_EQ(flags.collectives[1]->name, "barrier");
   EXPECT_EQ(flags.iterations, 0);
   EXPECT_EQ(flags.halves, Halves::kInPlace);
   EXPECT_EQ(flags.svg, "p");
+  EXPECT_EQ(flags.trace, "t");
   EXPECT_TRUE(flags.explain);
   EXPECT_EQ(Parsed({"--algo", "ring"}).algorithm, Algorithm::kRing);
   EXPECT_EQ(Parsed({"--collective=all"}).collectives.size(),
@@ -104,8 +105,9 @@ TEST(ParseFlagsTest, HelpNamesEveryFlagAndCollective) {
         "-f,--stepfactor", "-n,--iters",     "-w,--warmup_iters",
         "-c,--check",      "-o,--op",        "-d,--datatype",
         "-r,--root",       "-u,--unaligned", "-J,--output_file",
-        "--svg",           "--algo",         "--halves",
-        "--explain",       "--plot",         "--help"}) {
+        "--svg",           "--trace",        "--algo",
+        "--halves",        "--explain",      "--plot",
+        "--help"}) {
     EXPECT_THAT(HelpText(), HasSubstr(flag));
   }
   EXPECT_THAT(HelpText(), HasSubstr(CollectivesText()));

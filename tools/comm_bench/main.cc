@@ -51,7 +51,8 @@ absl::Status CheckWorld(Job* job) {
                                                    " is outside a world of ",
                                                    job->flags.world, " ranks"));
   }
-  for (const std::string& path : {job->flags.json, job->flags.svg}) {
+  for (const std::string& path :
+       {job->flags.json, job->flags.svg, job->flags.trace}) {
     // Now rather than after a long run.
     if (!path.empty()) {
       SHOAL_RETURN_IF_ERROR(tools::WriteFile(path, ""));
@@ -66,6 +67,7 @@ absl::StatusOr<Job> ReadJob(std::vector<std::string> arguments) {
   SHOAL_ASSIGN_OR_RETURN(job.flags, ParseFlags(arguments));
   job.flags.json = tools::FromCallersDirectory(job.flags.json);
   job.flags.svg = tools::FromCallersDirectory(job.flags.svg);
+  job.flags.trace = tools::FromCallersDirectory(job.flags.trace);
   if (!job.flags.help && !job.flags.plot) {
     SHOAL_RETURN_IF_ERROR(CheckWorld(&job));
   }

@@ -17,6 +17,7 @@
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/trace.h"
 #include "shoal/tools/comm_bench/bandwidth_plot.h"
 #include "shoal/tools/comm_bench/collectives.h"
 #include "shoal/tools/comm_bench/flags.h"
@@ -38,7 +39,9 @@ class Bench {
         out_(out),
         results_(results) {}
 
-  absl::Status Run() {
+  // Rank 0 gets the trace, if there is to be one.
+  absl::Status Run(std::string* trace) {
+    if (!flags_.trace.empty()) communicator_->StartTrace();
     results_->world_size = communicator_->world_size();
     Show(absl::StrCat(
         "# ranks ", communicator_->world_size(), " minBytes ", flags_.min_bytes,
@@ -58,6 +61,9 @@ class Bench {
       SHOAL_RETURN_IF_ERROR(RunCollective(*collective));
     }
     Show(FooterText(*results_));
+    if (!flags_.trace.empty()) {
+      SHOAL_ASSIGN_OR_RETURN(*trace, GatherTrace(communicator_));
+    }
     // The last word of all, so that no rank leaves while another may still
     // fail.
     return communicator_->Barrier();
@@ -145,7 +151,7 @@ absl::Status RunBench(Communicator* communicator, const Flags& flags,
   const bool reports = communicator->rank() == 0;
   if (reports) {
     // Now rather than after a long run. Old figures must not pass for new ones.
-    for (const std::string& path : {flags.json, flags.svg}) {
+    for (const std::string& path : {flags.json, flags.svg, flags.trace}) {
       if (path.empty()) continue;
       if (absl::Status status = tools::WriteFile(path, ""); !status.ok()) {
         communicator->Abort(status);
@@ -154,10 +160,11 @@ absl::Status RunBench(Communicator* communicator, const Flags& flags,
     }
   }
   Results results;
+  std::string trace;
   absl::Status status;
   try {
-    status =
-        Bench(communicator, flags, reports ? &out : nullptr, &results).Run();
+    status = Bench(communicator, flags, reports ? &out : nullptr, &results)
+                 .Run(&trace);
   } catch (const std::bad_alloc&) {
     status = absl::ResourceExhaustedError(absl::StrCat(
         "rank ", communicator->rank(), " got no more memory; --maxbytes ",
@@ -165,7 +172,10 @@ absl::Status RunBench(Communicator* communicator, const Flags& flags,
     communicator->Abort(status);
   }
   if (status.ok()) status = CheckResults(results);
-  if (reports) status.Update(WriteFiles(flags, std::move(results), status));
+  if (reports) {
+    if (!trace.empty()) status.Update(tools::WriteFile(flags.trace, trace));
+    status.Update(WriteFiles(flags, std::move(results), status));
+  }
   return status;
 }
 
