@@ -333,7 +333,7 @@ std::vector<Collective> MakeCollectives() {
            },
        .expected = InputOfTheRoot},
       {.name = "sendrecv",
-       .summary = "each rank sends to the next and hears the one before",
+       .summary = "each rank sends to the next, receives from the previous",
        .kind = {},
        .in_place = false,
        .bus_factor = Once,
