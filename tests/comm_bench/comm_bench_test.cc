@@ -103,8 +103,21 @@ TEST(CommBenchTableTest, RowsHaveTheColumnsOfNcclTests) {
     EXPECT_EQ(cells[8], "0") << line;
     EXPECT_EQ(cells[12], "0") << line;
   }
-  // Four integer types take three reductions more.
-  EXPECT_EQ(rows, 2 * (8 * 5 + 4 * 3));
+  // The user's is one of all types; four integer types take three more.
+  EXPECT_EQ(rows, 2 * (8 * 6 + 4 * 3));
+}
+
+TEST(CommBenchWireTest, IsInTheHeaderAndTheJson) {
+  const std::string json = TempFile("wire.json");
+  Bench run({{"--world=3", "--collective",
+              "all_reduce,reduce_scatter,reduce,all_reduce_coalesced",
+              "--wire=q8_0", "-b", "4K", "-e", "4K", "-n", "1", "-J", json}});
+  ASSERT_TRUE(run.ToTheEnd());
+  EXPECT_TRUE(run.exit().ok()) << run.output() << run.errors();
+  EXPECT_THAT(run.output(), HasSubstr(" wire: q8_0\n"));
+  const std::string text = tests::FileText(json);
+  EXPECT_THAT(text, HasSubstr("\"wire\": \"q8_0\""));
+  EXPECT_THAT(text, Not(HasSubstr("\"wire\": \"data\"")));
 }
 
 TEST(CommBenchPlotTest, DrawsOneRunOrSeveral) {
@@ -168,6 +181,8 @@ TEST(CommBenchFlagsTest, BadOnesGetOneLine) {
       {"-b", "8", "-e", "4"},
       {"--world=2", "-r", "2"},
       {"--algo=star"},
+      {"--wire=q8_0", "-d", "f16"},
+      {"--wire=bf16", "--collective=broadcast"},
       {"--rank=0"},
       {"--world=2", "--rank=0", "--world_size=2", "--address=127.0.0.1:1"},
       {"--rank=0", "--world_size=1", "--explain"},

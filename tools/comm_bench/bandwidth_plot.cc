@@ -76,6 +76,7 @@ std::string SeriesName(const NamedResults& run, const Series& series) {
   if (series.op != "none") absl::StrAppend(&name, " ", series.op);
   if (series.algorithm != "auto")
     absl::StrAppend(&name, ", ", series.algorithm);
+  if (series.wire != "data") absl::StrAppend(&name, ", wire ", series.wire);
   return absl::StrCat(name, ", ", run.results.world_size, " ranks");
 }
 

@@ -32,7 +32,7 @@ Timing OfBandwidth(double bus_bandwidth) {
 Results GrowingRun(const std::string& collective, double top) {
   Results results;
   results.world_size = 2;
-  Series series{collective, "f32", "sum", -1, "auto", {}};
+  Series series{collective, "f32", "sum", -1, "auto", "data", {}};
   series.rows = {{4, 1, OfBandwidth(1e6), std::nullopt},
                  {65536, 16384, OfBandwidth(1e8), OfBandwidth(2e8)},
                  {1 << 24, 1 << 22, OfBandwidth(top), OfBandwidth(top)}};

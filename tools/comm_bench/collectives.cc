@@ -17,6 +17,8 @@
 #include "shoal/comm/call.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
+#include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 #include "shoal/tools/comm_bench/pattern.h"
 
 namespace shoal::comm_bench {
@@ -331,7 +333,7 @@ std::vector<Collective> MakeCollectives() {
            },
        .expected = InputOfTheRoot},
       {.name = "sendrecv",
-       .summary = "each rank sends to the next and hears the one before",
+       .summary = "each rank sends to the next, receives from the previous",
        .kind = {},
        .in_place = false,
        .bus_factor = Once,
@@ -381,6 +383,12 @@ std::int64_t Collective::BufferCount(Share share, std::int64_t count, int rank,
       return shares() ? count * world_size : count;
   }
   return 0;
+}
+
+bool ReductionTakes(ReduceOp op, DType dtype, WireFormat wire) {
+  // The user's function would get f32 where it expects the type.
+  if (op == ReduceOp::kUser && wire == WireFormat::kF32) return false;
+  return ReduceOpTakes(op, dtype) && WireFormatTakes(wire, dtype);
 }
 
 absl::Span<const Collective> AllCollectives() {

@@ -28,6 +28,7 @@
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal::comm_bench {
 
@@ -123,6 +124,9 @@ struct Collective {
 
 // Into how many tensors all_reduce_coalesced cuts its elements.
 inline constexpr int kTensors = 8;
+
+// Whether a reduction of such elements may travel so.
+bool ReductionTakes(ReduceOp op, DType dtype, WireFormat wire);
 
 absl::Span<const Collective> AllCollectives();
 

@@ -19,6 +19,8 @@
 #include "shoal/base/status_matchers.h"
 #include "shoal/comm/buffer.h"
 #include "shoal/comm/dtype.h"
+#include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 #include "shoal/tools/comm_bench/pattern.h"
 
 namespace shoal::comm_bench {
@@ -150,6 +152,16 @@ TEST(BroadcastStringTest, IsOfTheRootsBytes) {
   EXPECT_EQ(segment.count, 10);
   EXPECT_EQ(segment.whose, 2);
   EXPECT_EQ(segment.first, 0);
+}
+
+TEST(ReductionTakesTest, TypeOperationAndWireFormatGoTogether) {
+  using W = WireFormat;
+  EXPECT_TRUE(ReductionTakes(ReduceOp::kUser, DType::kF16, W::kAsData));
+  EXPECT_TRUE(ReductionTakes(ReduceOp::kUser, DType::kF32, W::kQ8_0));
+  EXPECT_TRUE(ReductionTakes(ReduceOp::kSum, DType::kF16, W::kF32));
+  EXPECT_FALSE(ReductionTakes(ReduceOp::kUser, DType::kF16, W::kF32));
+  EXPECT_FALSE(ReductionTakes(ReduceOp::kSum, DType::kF16, W::kBF16));
+  EXPECT_FALSE(ReductionTakes(ReduceOp::kXor, DType::kF32, W::kAsData));
 }
 
 TEST(CollectivesTextTest, SaysInALineWhatEachDoes) {

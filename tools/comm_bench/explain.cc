@@ -70,6 +70,7 @@ absl::StatusOr<std::string> ExplainText(const Flags& flags, int world_size,
     CallSignature call;
     call.kind = *collective->kind;
     call.algorithm = flags.algorithm;
+    call.wire = flags.wire;
     if (collective->has_root) call.root = flags.root;
     const std::vector<DType> dtypes =
         collective->output == Share::kNothing || collective->is_string
@@ -79,7 +80,9 @@ absl::StatusOr<std::string> ExplainText(const Flags& flags, int world_size,
         collective->has_op ? flags.ops : std::vector<ReduceOp>{call.op};
     for (const DType dtype : dtypes) {
       for (const ReduceOp op : ops) {
-        if (collective->has_op && !ReduceOpTakes(op, dtype)) continue;
+        if (collective->has_op && !ReductionTakes(op, dtype, flags.wire)) {
+          continue;
+        }
         call.dtype = dtype;
         call.op = op;
         absl::StrAppend(&text, "# ", collective->name, ", ", DTypeName(dtype));

@@ -15,8 +15,10 @@
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/algorithm_policy.h"
+#include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 #include "shoal/tools/comm_bench/collectives.h"
 #include "shoal/tools/common/flag_reader.h"
 
@@ -44,6 +46,7 @@ constexpr tools::FlagName kFlagNames[] = {{"--world"},
                                           {"--unaligned", "-u"},
                                           {"--output_file", "-J"},
                                           {"--algo"},
+                                          {"--wire"},
                                           {"--halves"},
                                           {"--svg"},
                                           {"--trace"},
@@ -119,6 +122,11 @@ absl::Status SetType(absl::string_view value, Flags* flags) {
 absl::Status SetOp(absl::string_view value, Flags* flags) {
   if (value == "all") {
     flags->ops.assign(std::begin(kAllReduceOps), std::end(kAllReduceOps));
+    flags->ops.push_back(ReduceOp::kUser);
+    return absl::OkStatus();
+  }
+  if (value == ReduceOpName(ReduceOp::kUser)) {
+    flags->ops = {ReduceOp::kUser};
     return absl::OkStatus();
   }
   SHOAL_ASSIGN_OR_RETURN(const ReduceOp op,
@@ -189,6 +197,9 @@ absl::Status SetFlag(absl::string_view name, absl::string_view value,
   } else if (name == "--algo") {
     SHOAL_ASSIGN_OR_RETURN(flags->algorithm,
                            NamedAfter(name, ParseAlgorithm(value)));
+  } else if (name == "--wire") {
+    SHOAL_ASSIGN_OR_RETURN(flags->wire,
+                           NamedAfter(name, ParseWireFormat(value)));
   } else if (name == "--output_file") {
     SHOAL_ASSIGN_OR_RETURN(flags->json, ParseFile(name, value));
   } else if (name == "--svg") {
@@ -215,6 +226,44 @@ absl::Status CheckPlot(const Flags& flags) {
         "--plot needs --svg FILE, the picture to write");
   }
   return absl::OkStatus();
+}
+
+// What a wire format that is not the data's own goes together with.
+absl::Status CheckWire(const Flags& flags) {
+  if (flags.wire == WireFormat::kAsData) return absl::OkStatus();
+  const absl::string_view wire = WireFormatName(flags.wire);
+  for (const Collective* collective : flags.collectives) {
+    if (collective->has_op) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--wire ", wire, ": ", collective->name,
+                     " has no choice of wire formats; all_reduce, "
+                     "reduce_scatter, reduce and all_reduce_coalesced have"));
+  }
+  bool any = false;
+  for (const DType dtype : flags.dtypes) {
+    for (const ReduceOp op : flags.ops) {
+      if (!ReductionTakes(op, dtype, flags.wire)) continue;
+      any = true;
+      for (const Collective* collective : flags.collectives) {
+        CallSignature call;
+        call.kind = *collective->kind;
+        call.dtype = dtype;
+        call.op = op;
+        call.algorithm = flags.algorithm;
+        call.wire = flags.wire;
+        SHOAL_RETURN_IF_ERROR(
+            NamedAfter("--wire",
+                       ChooseAlgorithm(call, kDefaultWorld, AlgorithmPolicy()))
+                .status());
+      }
+    }
+  }
+  if (any) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--wire ", wire, " is not one of --datatype ",
+      flags.dtypes.size() == 1 ? DTypeName(flags.dtypes[0]) : "all",
+      " with --op ", flags.ops.size() == 1 ? ReduceOpName(flags.ops[0]) : "all",
+      "; f32 takes f16 and bf16, but not user, and bf16 and q8_0 take f32"));
 }
 
 absl::Status CheckTogether(const Flags& flags) {
@@ -264,7 +313,7 @@ absl::Status CheckTogether(const Flags& flags) {
                        AlgorithmName(flags.algorithm)));
     }
   }
-  return absl::OkStatus();
+  return CheckWire(flags);
 }
 
 }  // namespace
@@ -316,7 +365,8 @@ std::string HelpText() {
                        fit into a quarter second, 3 to 1000
   -w,--warmup_iters N  calls before them, of each size; 5 if not given
   -c,--check N         calls whose results are checked; 1 if not given, 0 for none
-  -o,--op OP           sum, prod, min, max, avg, and, or, xor, or all
+  -o,--op OP           sum, prod, min, max, avg, and, or, xor, user, or all; user is
+                       a sum by a function of the user's
   -d,--datatype TYPE   f32, f64, f16, bf16, i8, u8, i32, i64, or all
   -r,--root RANK       of collectives that have one; 0 if not given
   -u,--unaligned 0|1   buffers at odd addresses
@@ -325,6 +375,8 @@ std::string HelpText() {
   --trace FILE         every call of every rank on one time line, as JSON for
                        https://ui.perfetto.dev or chrome://tracing
   --algo NAME          for every call: auto, ring, recursive-doubling, ...
+  --wire NAME          how elements of a reduction travel: data (as they are), f32
+                       (of f16 and bf16), bf16 or q8_0 (of f32)
   --halves WHICH       both, out_of_place or in_place
   --explain            shows which algorithm each size gets, and measures nothing
   --help               shows this
@@ -333,9 +385,11 @@ A time is the median over the timed calls, on the rank where it is longest. Call
 follow one another at once; where some ranks could run ahead (those with a
 root), a barrier that is not timed comes before each. A size is that of the larger
 buffer; bus bandwidth is size over time, times 2(n-1)/n for all_reduce, (n-1)/n
-where each rank has a part, otherwise 1. ping_pong is half a round trip
-between ranks 0 and 1. Sums and what arrives are exact: #wrong counts elements
-on all ranks.
+where each rank has a part (1-1/n^2 for all_to_all_v), otherwise 1. ping_pong is
+half a round trip between ranks 0 and 1. Sums and what arrives are exact: #wrong
+counts elements on all ranks. Only where --wire bf16 or q8_0 rounds, results may
+be off by as much as all roundings come to: (1+u)^(n+1)-1, with u = 1/256 of the
+element, or 1/254 + 1/2048 of the largest of all for q8_0.
 
 Collectives (n ranks):
 )",

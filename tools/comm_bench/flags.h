@@ -14,6 +14,7 @@
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 #include "shoal/tools/comm_bench/collectives.h"
 
 namespace shoal::comm_bench {
@@ -36,12 +37,13 @@ struct Flags {
   std::int64_t iterations = 20;  // 0: as many as fit into a quarter second
   std::int64_t warmups = 5;
   std::int64_t checks = 1;
-  // A pair that ReduceOpTakes refuses is left out.
+  // What ReductionTakes refuses is left out.
   std::vector<DType> dtypes = {DType::kF32};
   std::vector<ReduceOp> ops = {ReduceOp::kSum};
   int root = 0;
   bool unaligned = false;
   Algorithm algorithm = Algorithm::kAuto;
+  WireFormat wire = WireFormat::kAsData;
   Halves halves = Halves::kBoth;
 
   std::string json;   // empty: none

@@ -12,6 +12,7 @@
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 #include "shoal/tools/comm_bench/collectives.h"
 
 namespace shoal::comm_bench {
@@ -91,7 +92,12 @@ TEST(ParseFlagsTest, TheRestIsShoals) {
   EXPECT_EQ(Parsed({"--algo", "ring"}).algorithm, Algorithm::kRing);
   EXPECT_EQ(Parsed({"--collective=all"}).collectives.size(),
             AllCollectives().size());
-  EXPECT_EQ(Parsed({"-o", "all"}).ops.size(), 8);
+  EXPECT_EQ(Parsed({"-o", "all"}).ops.size(), 9);
+  EXPECT_THAT(Parsed({"-o", "user"}).ops, ElementsAre(ReduceOp::kUser));
+  EXPECT_EQ(Parsed({"--wire=bf16"}).wire, WireFormat::kBF16);
+  EXPECT_EQ(Parsed({"--wire=f32", "-d", "all"}).wire, WireFormat::kF32);
+  EXPECT_EQ(Parsed({"--wire=data", "--collective=all"}).wire,
+            WireFormat::kAsData);
   EXPECT_EQ(Parsed({"-d", "all"}).dtypes.size(), 8);
   EXPECT_THAT(Parsed({"--plot", "a", "b", "--svg=p"}).operands,
               ElementsAre("a", "b"));
@@ -106,8 +112,8 @@ TEST(ParseFlagsTest, HelpNamesEveryFlagAndCollective) {
         "-c,--check",      "-o,--op",        "-d,--datatype",
         "-r,--root",       "-u,--unaligned", "-J,--output_file",
         "--svg",           "--trace",        "--algo",
-        "--halves",        "--explain",      "--plot",
-        "--help"}) {
+        "--halves",        "--wire",         "--explain",
+        "--plot",          "--help"}) {
     EXPECT_THAT(HelpText(), HasSubstr(flag));
   }
   EXPECT_THAT(HelpText(), HasSubstr(CollectivesText()));
@@ -151,6 +157,19 @@ TEST(ParseFlagsTest, WhatMakesNoSenseTogetherIsRefused) {
               HasSubstr("all_reduce has no algorithm dissemination"));
   EXPECT_THAT(ErrorOf({"--algo=ring", "--collective=sendrecv"}),
               HasSubstr("sendrecv has no algorithm ring"));
+}
+
+TEST(ParseFlagsTest, WireFormatsGoWithReductionsOfTheirTypes) {
+  EXPECT_THAT(ErrorOf({"--wire=q4"}),
+              AllOf(HasSubstr("--wire"), HasSubstr("q8_0")));
+  EXPECT_THAT(ErrorOf({"--wire=bf16", "--collective=all_reduce,all_gather"}),
+              HasSubstr("--wire bf16: all_gather has no choice"));
+  EXPECT_THAT(ErrorOf({"--wire=q8_0", "-d", "f16"}),
+              HasSubstr("--wire q8_0 is not one of --datatype f16"));
+  EXPECT_THAT(ErrorOf({"--wire=f32", "-d", "f16", "-o", "user"}),
+              HasSubstr("--op user"));
+  EXPECT_THAT(ErrorOf({"--wire=q8_0", "--algo=halving-doubling"}),
+              HasSubstr("choose one of auto, ring"));
 }
 
 TEST(SweepSizesTest, GrowByAFactorOrByBytes) {

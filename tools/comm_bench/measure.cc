@@ -22,6 +22,7 @@
 #include "shoal/tools/comm_bench/collectives.h"
 #include "shoal/tools/comm_bench/pattern.h"
 #include "shoal/tools/comm_bench/results.h"
+#include "shoal/tools/comm_bench/user_sum.h"
 #include "shoal/tools/common/sampling.h"
 
 namespace shoal::comm_bench {
@@ -84,6 +85,10 @@ class Half {
     exercise_.op = options.op;
     exercise_.root = options.root;
     exercise_.options.algorithm = options.algorithm;
+    exercise_.options.wire = options.wire;
+    if (collective.has_op && options.op == ReduceOp::kUser) {
+      exercise_.options.user_reduction = &UserSum(options.dtype);
+    }
     exercise_.text = &text_;
     if (collective.prepare != nullptr) {
       collective.prepare(count, place_, &exercise_);

@@ -13,6 +13,7 @@
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 #include "shoal/tools/comm_bench/collectives.h"
 #include "shoal/tools/comm_bench/flags.h"
 #include "shoal/tools/comm_bench/pattern.h"
@@ -25,6 +26,7 @@ struct MeasureOptions {
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
   Algorithm algorithm = Algorithm::kAuto;
+  WireFormat wire = WireFormat::kAsData;
   // As in flags.h.
   std::int64_t iterations = 20;
   std::int64_t warmups = 5;
@@ -34,10 +36,10 @@ struct MeasureOptions {
 };
 
 // Collective: every rank calls it alike and gets the same row. `bytes` is
-// rounded down to what the ranks can share. `pattern` is for the type and the
-// reduction of `options` and the world of the communicator, whose errors it
-// returns. Throws std::bad_alloc where there is no memory for two buffers of
-// that size. REQUIRES: the collective can run in this world.
+// rounded down to what the ranks can share. `pattern` is for the type, the
+// reduction and the wire format of `options` and the world of the communicator,
+// whose errors it returns. Throws std::bad_alloc where there is no memory for
+// two buffers of that size. REQUIRES: the collective can run in this world.
 absl::StatusOr<Row> Measure(Communicator* communicator,
                             const Collective& collective, std::int64_t bytes,
                             const MeasureOptions& options,

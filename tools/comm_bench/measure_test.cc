@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -14,10 +15,13 @@
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
+#include "shoal/comm/algorithm.h"
+#include "shoal/comm/call.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/in_process_communicator.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 #include "shoal/tools/comm_bench/collectives.h"
 #include "shoal/tools/comm_bench/flags.h"
 #include "shoal/tools/comm_bench/pattern.h"
@@ -40,7 +44,7 @@ std::vector<absl::StatusOr<Row>> RunWorld(int world,
                                           const MeasureOptions& options) {
   auto communicators = InProcessCommunicator::CreateWorld(world);
   EXPECT_THAT(communicators, IsOk());
-  const Pattern pattern(options.dtype, options.op, world);
+  const Pattern pattern(options.dtype, options.op, world, options.wire);
   std::vector<absl::StatusOr<Row>> rows(world);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world; ++rank) {
@@ -51,6 +55,12 @@ std::vector<absl::StatusOr<Row>> RunWorld(int world,
   }
   for (std::thread& thread : threads) thread.join();
   return rows;
+}
+
+std::vector<ReduceOp> OpsAndTheUsers() {
+  std::vector<ReduceOp> ops(std::begin(kAllReduceOps), std::end(kAllReduceOps));
+  ops.push_back(ReduceOp::kUser);
+  return ops;
 }
 
 void ExpectRight(const Timing& timing) {
@@ -83,7 +93,7 @@ TEST(MeasureTest, EveryCollectiveIsRight) {
 TEST(MeasureTest, EveryTypeAndReductionIsRight) {
   const Collective& collective = **FindCollective("all_reduce");
   for (const DType dtype : kAllDTypes) {
-    for (const ReduceOp op : kAllReduceOps) {
+    for (const ReduceOp op : OpsAndTheUsers()) {
       if (!ReduceOpTakes(op, dtype)) continue;
       MeasureOptions options = Quick();
       options.dtype = dtype;
@@ -92,6 +102,40 @@ TEST(MeasureTest, EveryTypeAndReductionIsRight) {
         SHOAL_ASSERT_OK(row.status());
         EXPECT_EQ(row->in_place->wrong_elements, 0) << dtype << " " << op;
         EXPECT_EQ(row->out_of_place->wrong_elements, 0) << dtype << " " << op;
+      }
+    }
+  }
+}
+
+// The tolerance is wide enough for what each algorithm rounds.
+TEST(MeasureTest, EveryWireFormatIsRight) {
+  for (const Collective& collective : AllCollectives()) {
+    if (!collective.has_op) continue;
+    for (const WireFormat wire :
+         {WireFormat::kF32, WireFormat::kBF16, WireFormat::kQ8_0}) {
+      MeasureOptions options = Quick();
+      options.wire = wire;
+      options.dtype = wire == WireFormat::kF32 ? DType::kF16 : DType::kF32;
+      std::vector<Algorithm> algorithms = {Algorithm::kAuto};
+      if (collective.kind == CallKind::kAllReduce) {
+        algorithms = {Algorithm::kRing, Algorithm::kRecursiveDoubling,
+                      Algorithm::kDirect, Algorithm::kOneShot};
+      }
+      for (const ReduceOp op : OpsAndTheUsers()) {
+        if (!ReductionTakes(op, options.dtype, wire)) continue;
+        options.op = op;
+        for (const Algorithm algorithm : algorithms) {
+          options.algorithm = algorithm;
+          for (const int world : {1, 2, 5, 8}) {
+            for (const auto& row :
+                 RunWorld(world, collective, 30'000, options)) {
+              SHOAL_ASSERT_OK(row.status());
+              EXPECT_EQ(row->in_place->wrong_elements, 0)
+                  << collective.name << " " << op << " " << wire << " " << world
+                  << " " << algorithm;
+            }
+          }
+        }
       }
     }
   }

@@ -3,6 +3,7 @@
 #include "shoal/tools/comm_bench/pattern.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/float16.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal::comm_bench {
 namespace {
@@ -54,6 +56,7 @@ std::int64_t Combine(ReduceOp op, std::int64_t a, std::int64_t b) {
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAverage:
+    case ReduceOp::kUser:
       return a + b;
     case ReduceOp::kProduct:
       return a * b;
@@ -67,8 +70,6 @@ std::int64_t Combine(ReduceOp op, std::int64_t a, std::int64_t b) {
       return a | b;
     case ReduceOp::kXor:
       return a ^ b;
-    case ReduceOp::kUser:
-      break;
   }
   return 0;
 }
@@ -116,6 +117,19 @@ void FillPeriods(ReduceOp op, int world_size, std::vector<std::string>* ranks,
   }
 }
 
+float FloatAt(const char* data) {
+  float value = 0;
+  std::memcpy(&value, data, sizeof value);
+  return value;
+}
+
+// What an element may be off by, relative to the largest that is rounded with
+// it, if each rounding is off by `unit`: none is rounded more often, with its
+// operands and partial sums, than once a rank and once at the end.
+double RelativeTolerance(double unit, int world_size) {
+  return world_size == 1 ? 0 : std::pow(1 + unit, world_size + 1) - 1;
+}
+
 // Calls `use` for pieces that do not reach over the end of a period, with
 // their place in the period and in the data, and their length, in elements.
 template <typename Use>
@@ -132,7 +146,7 @@ void ForPieces(std::int64_t first, std::int64_t count, const Use& use) {
 
 }  // namespace
 
-Pattern::Pattern(DType dtype, ReduceOp op, int world_size)
+Pattern::Pattern(DType dtype, ReduceOp op, int world_size, WireFormat wire)
     : element_bytes_(static_cast<std::int64_t>(DTypeSize(dtype))) {
   const auto fill = [&](auto zero) {
     FillPeriods<decltype(zero)>(op, world_size, &ranks_, &reduced_);
@@ -163,6 +177,35 @@ Pattern::Pattern(DType dtype, ReduceOp op, int world_size)
       fill(std::int64_t{});
       break;
   }
+  if (wire == WireFormat::kBF16) {
+    // Half of the last of 8 bits.
+    relative_tolerance_ = RelativeTolerance(1.0 / 256, world_size);
+  } else if (wire == WireFormat::kQ8_0) {
+    // A block's elements are off by half a step, which is the largest magnitude
+    // over 127, and by what the step is off by as an f16.
+    float largest = 0;
+    for (std::int64_t i = 0; i < kPeriod; ++i) {
+      largest = std::max(largest, FloatAt(&reduced_[i * element_bytes_]));
+      for (const Period& rank : ranks_) {
+        largest = std::max(largest, FloatAt(&rank[i * element_bytes_]));
+      }
+    }
+    const double unit = 1.0 / 254 + 1.0 / 2048;
+    // Of a product, whose factors are 1 and more, the other factors multiply
+    // what one is off by.
+    tolerance_ = largest * RelativeTolerance(
+                               op == ReduceOp::kProduct ? unit * largest : unit,
+                               world_size);
+  }
+}
+
+bool Pattern::IsWithinTolerance(const char* expected,
+                                const char* actual) const {
+  if (tolerance_ == 0 && relative_tolerance_ == 0) return false;
+  const double right = FloatAt(expected);
+  // Not so for a NaN.
+  return std::abs(FloatAt(actual) - right) <=
+         tolerance_ + relative_tolerance_ * std::abs(right);
 }
 
 const Pattern::Period& Pattern::PeriodOf(int whose) const {
@@ -194,7 +237,10 @@ std::int64_t Pattern::CountWrong(int whose, std::int64_t first,
         if (std::memcmp(actual, expected, length * element_bytes_) == 0) return;
         for (std::int64_t i = 0; i < length; ++i) {
           if (std::memcmp(actual + i * element_bytes_,
-                          expected + i * element_bytes_, element_bytes_) != 0) {
+                          expected + i * element_bytes_, element_bytes_) != 0 &&
+              !(whose == kReduced &&
+                IsWithinTolerance(expected + i * element_bytes_,
+                                  actual + i * element_bytes_))) {
             ++wrong;
           }
         }

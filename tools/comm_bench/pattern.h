@@ -8,6 +8,10 @@
 // hides anything. The elements repeat with a prime period, which no algorithm
 // cuts at.
 //
+// Only where elements travel in a form that rounds them there is a tolerance
+// for those of the reduction: as much as the roundings that
+// docs/architecture.md states can come to.
+//
 // Threads: const methods are thread-safe.
 
 #ifndef SHOAL_TOOLS_COMM_BENCH_PATTERN_H_
@@ -20,6 +24,7 @@
 #include "shoal/base/dialect.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal::comm_bench {
 
@@ -31,15 +36,18 @@ class Pattern {
   static constexpr std::int64_t kPeriod = 4099;
 
   // What ranks send where `op` reduces it. REQUIRES: the reduction takes the
-  // type and is not kUser, and the world has no more than 64 ranks.
-  Pattern(DType dtype, ReduceOp op, int world_size);
+  // type, the wire format takes it too, and the world has no more than 64
+  // ranks. kUser is that of user_sum.h.
+  Pattern(DType dtype, ReduceOp op, int world_size,
+          WireFormat wire = WireFormat::kAsData);
 
   // Writes `count` elements, the first of which is element `first` of `whose`,
   // a rank or kReduced, to `data`, which may have any alignment.
   void Fill(int whose, std::int64_t first, std::int64_t count,
             void* data) const;
 
-  // How many of `count` elements at `data` are not those.
+  // How many of `count` elements at `data` are not those; of the reduction also
+  // not within the wire format's tolerance.
   std::int64_t CountWrong(int whose, std::int64_t first, std::int64_t count,
                           const void* data) const;
 
@@ -48,10 +56,15 @@ class Pattern {
   using Period = std::string;
 
   const Period& PeriodOf(int whose) const;
+  // Whether `actual` passes for `expected`, elements of the reduction.
+  bool IsWithinTolerance(const char* expected, const char* actual) const;
 
   std::int64_t element_bytes_;
   std::vector<Period> ranks_;
   Period reduced_;
+  // Of an element of the reduction, absolute and relative to it.
+  double tolerance_ = 0;
+  double relative_tolerance_ = 0;
 };
 
 }  // namespace shoal::comm_bench

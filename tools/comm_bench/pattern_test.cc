@@ -2,6 +2,7 @@
 
 #include "shoal/tools/comm_bench/pattern.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal::comm_bench {
 namespace {
@@ -73,6 +75,37 @@ TEST(PatternTest, SumsAreExactUpTo64Ranks) {
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += one[i];
     }
     EXPECT_EQ(pattern.CountWrong(kReduced, 0, Pattern::kPeriod, sum.data()), 0);
+  }
+}
+
+// The smallest that is not within the tolerance counts, in the reduction only.
+TEST(PatternTest, OnlyWireFormatsThatRoundHaveATolerance) {
+  for (const WireFormat wire :
+       {WireFormat::kAsData, WireFormat::kBF16, WireFormat::kQ8_0}) {
+    const Pattern pattern(DType::kF32, ReduceOp::kSum, 2, wire);
+    std::vector<float> data(Pattern::kPeriod);
+    const auto wrong_if = [&](int whose, float factor, float offset) {
+      pattern.Fill(whose, 0, Pattern::kPeriod, data.data());
+      for (float& element : data) element = element * factor + offset;
+      return pattern.CountWrong(whose, 0, Pattern::kPeriod, data.data());
+    };
+    pattern.Fill(kReduced, 0, Pattern::kPeriod, data.data());
+    const float largest = *std::max_element(data.begin(), data.end());
+    // Three roundings.
+    const float off = wire == WireFormat::kBF16   ? 3.0f / 256
+                      : wire == WireFormat::kQ8_0 ? 3 / 254.0f
+                                                  : 0;
+    const bool relative = wire != WireFormat::kQ8_0;
+    EXPECT_EQ(wrong_if(kReduced, relative ? 1 + off : 1,
+                       relative ? 0 : off * largest),
+              0)
+        << wire;
+    EXPECT_GT(wrong_if(kReduced, relative ? 1.02f + off : 1,
+                       relative ? 0 : (0.02f + off) * largest),
+              Pattern::kPeriod * 9 / 10)
+        << wire;
+    EXPECT_GT(wrong_if(1, 1.001f, 0.001f), Pattern::kPeriod * 9 / 10) << wire;
+    EXPECT_EQ(wrong_if(kReduced, std::nanf(""), 0), Pattern::kPeriod) << wire;
   }
 }
 

@@ -78,6 +78,8 @@ void WriteSeries(const Series& series, JsonWriter* json) {
   json->Integer(series.root);
   json->Key("algorithm");
   json->String(series.algorithm);
+  json->Key("wire");
+  json->String(series.wire);
   json->Key("rows");
   json->BeginArray();
   for (const Row& row : series.rows) {
@@ -114,6 +116,7 @@ Series ReadSeries(const SeriesMessage& message) {
   series.op = message.op();
   series.root = message.root();
   series.algorithm = message.algorithm();
+  if (!message.wire().empty()) series.wire = message.wire();
   for (const RowMessage& row : message.rows()) {
     series.rows.push_back(
         {row.bytes(), row.elements(),
@@ -149,10 +152,11 @@ absl::Status CheckResults(const Results& results) {
                                 const Timing& timing) {
     const std::int64_t wrong = timing.wrong_elements.value_or(0);
     if (wrong == 0) return;
-    status.Update(absl::DataLossError(
-        absl::StrCat(wrong, wrong == 1 ? " wrong element" : " wrong elements",
-                     " in ", series.collective, "(", series.dtype, " x ",
-                     row.count, ", ", series.op, ", ", series.algorithm, ")")));
+    status.Update(absl::DataLossError(absl::StrCat(
+        wrong, wrong == 1 ? " wrong element" : " wrong elements", " in ",
+        series.collective, "(", series.dtype, " x ", row.count, ", ", series.op,
+        ", ", series.algorithm, series.wire == "data" ? "" : ", wire ",
+        series.wire == "data" ? "" : series.wire, ")")));
   });
   return status;
 }

@@ -47,6 +47,7 @@ struct Series {
   int root = -1;   // -1 where there is none
   // As it was asked for: "auto", or a name.
   std::string algorithm;
+  std::string wire = "data";  // how elements travelled
   std::vector<Row> rows;
 };
 

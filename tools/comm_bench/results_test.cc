@@ -22,11 +22,11 @@ using ::testing::HasSubstr;
 Results Sample() {
   Results results;
   results.world_size = 4;
-  Series reduce{"all_reduce", "f32", "sum", -1, "auto", {}};
+  Series reduce{"all_reduce", "f32", "sum", -1, "auto", "q8_0", {}};
   reduce.rows.push_back({1048576, 262144, Timing{20, 250e-6, 4.2e9, 6.3e9, 0},
                          Timing{20, 12345e-6, 84.9e6, 127e6, 0}});
   results.series.push_back(reduce);
-  Series send{"sendrecv", "u8", "none", -1, "auto", {}};
+  Series send{"sendrecv", "u8", "none", -1, "auto", "data", {}};
   send.rows.push_back(
       {64, 64, Timing{1000, 9.876e-6, 6.48e6, 6.48e6, {}}, std::nullopt});
   results.series.push_back(send);
@@ -61,10 +61,12 @@ TEST(FooterTest, SumsUp) {
   SHOAL_EXPECT_OK(CheckResults(results));
   results.series[0].rows[0].in_place->wrong_elements = 3;
   EXPECT_THAT(FooterText(results), HasSubstr("values : 3 FAILED\n"));
-  EXPECT_THAT(CheckResults(results),
-              StatusIs(absl::StatusCode::kDataLoss,
-                       AllOf(HasSubstr("3 wrong elements"),
-                             HasSubstr("all_reduce(f32 x 262144"))));
+  EXPECT_THAT(
+      CheckResults(results),
+      StatusIs(absl::StatusCode::kDataLoss,
+               AllOf(HasSubstr("3 wrong elements"),
+                     HasSubstr("all_reduce(f32 x 262144, sum, auto, wire "
+                               "q8_0)"))));
   EXPECT_EQ(AverageBusBandwidth({}), 0);
 }
 
@@ -75,6 +77,7 @@ TEST(ResultsJsonTest, IsReadAsItWasWritten) {
   SHOAL_ASSERT_OK_AND_ASSIGN(const Results read, ParseResults(json));
   EXPECT_EQ(ResultsJson(read, absl::OkStatus()), json);
   EXPECT_EQ(read.world_size, 4);
+  EXPECT_EQ(read.series[0].wire, "q8_0");
   ASSERT_EQ(read.series.size(), 2);
   EXPECT_FALSE(read.series[1].rows[0].in_place.has_value());
   EXPECT_FALSE(read.series[1].rows[0].out_of_place->wrong_elements.has_value());

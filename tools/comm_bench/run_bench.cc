@@ -18,6 +18,7 @@
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
 #include "shoal/comm/trace.h"
+#include "shoal/comm/wire_format.h"
 #include "shoal/tools/comm_bench/bandwidth_plot.h"
 #include "shoal/tools/comm_bench/collectives.h"
 #include "shoal/tools/comm_bench/flags.h"
@@ -50,8 +51,8 @@ class Bench {
         flags_.step_factor > 1 ? "(factor)" : "(bytes)",
         " warmup iters: ", flags_.warmups, " iters: ",
         flags_.iterations > 0 ? absl::StrCat(flags_.iterations) : "auto",
-        " validation: ", flags_.checks, "\n",
-        "# time: median of the iterations, on the slowest rank\n"));
+        " validation: ", flags_.checks, " wire: ", WireFormatName(flags_.wire),
+        "\n", "# time: median of the iterations, on the slowest rank\n"));
     for (const Collective* collective : flags_.collectives) {
       if (communicator_->world_size() < collective->min_world_size) {
         Show(absl::StrCat("#\n# ", collective->name, ": skipped, as it takes ",
@@ -83,7 +84,9 @@ class Bench {
       for (const ReduceOp op : collective.has_op
                                    ? flags_.ops
                                    : std::vector<ReduceOp>{ReduceOp::kSum}) {
-        if (collective.has_op && !ReduceOpTakes(op, dtype)) continue;
+        if (collective.has_op && !ReductionTakes(op, dtype, flags_.wire)) {
+          continue;
+        }
         SHOAL_RETURN_IF_ERROR(RunSeries(collective, dtype, op));
       }
     }
@@ -97,6 +100,7 @@ class Bench {
     options.op = op;
     options.root = collective.has_root ? flags_.root : 0;
     options.algorithm = flags_.algorithm;
+    options.wire = flags_.wire;
     options.iterations = flags_.iterations;
     options.warmups = flags_.warmups;
     options.checks = flags_.checks;
@@ -111,7 +115,8 @@ class Bench {
     series.op = collective.has_op ? absl::StrCat(ReduceOpName(op)) : "none";
     series.root = collective.has_root ? flags_.root : -1;
     series.algorithm = absl::StrCat(AlgorithmName(flags_.algorithm));
-    const Pattern pattern(dtype, op, communicator_->world_size());
+    series.wire = absl::StrCat(WireFormatName(flags_.wire));
+    const Pattern pattern(dtype, op, communicator_->world_size(), flags_.wire);
     const std::vector<std::int64_t> sizes =
         has_data ? SweepSizes(flags_) : std::vector<std::int64_t>{0};
     for (const std::int64_t bytes : sizes) {
