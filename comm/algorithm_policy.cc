@@ -68,7 +68,8 @@ std::int64_t PartsOf(CallKind kind, int world_size) {
 // Compared by division: a count may be too large for its bytes to be counted.
 bool Fits(const AlgorithmRule& rule, const CallSignature& signature,
           int world_size) {
-  if (rule.kind != signature.kind || world_size > rule.max_world_size) {
+  if (rule.crowded || rule.kind != signature.kind ||
+      world_size > rule.max_world_size) {
     return false;
   }
   return signature.count <=
@@ -173,25 +174,42 @@ absl::StatusOr<Algorithm> ChooseForLossyWire(const CallSignature& signature,
 
 std::vector<AlgorithmRule> DefaultAlgorithmRules() {
   constexpr std::int32_t kAnyWorld = AlgorithmRule::kAnyWorld;
+  constexpr std::int64_t kAnySize = AlgorithmRule::kAnySize;
   constexpr std::int64_t kKi = 1024;
+  constexpr std::int64_t kMi = 1024 * kKi;
   using Kind = CallKind;
   using A = Algorithm;
   return {
+      // For two ranks all others are the same two messages of one half.
       {Kind::kAllReduce, 2, 64 * kKi, A::kRecursiveDoubling},
-      {Kind::kAllReduce, 3, 8 * kKi, A::kRecursiveDoubling},
-      {Kind::kAllReduce, 4, 64 * kKi, A::kRecursiveDoubling},
-      {Kind::kAllReduce, 5, 16 * kKi, A::kRecursiveDoubling},
-      {Kind::kAllReduce, 7, 32 * kKi, A::kRecursiveDoubling},
-      {Kind::kAllReduce, 8, 64 * kKi, A::kRecursiveDoubling},
-      {Kind::kAllReduce, kAnyWorld, 32 * kKi, A::kRecursiveDoubling},
-      {Kind::kReduceScatter, kAnyWorld, 64 * kKi, A::kDirect},
-      {Kind::kAllGather, kAnyWorld, 64 * kKi, A::kDirect},
-      {Kind::kAllGatherV, kAnyWorld, 64 * kKi, A::kDirect},
+      // On a crowded machine the fewest bytes through the kernel win, on a
+      // network the shortest chain of messages, and then the fewest bytes.
+      {Kind::kAllReduce, kAnyWorld, 64 * kKi, A::kTree, /*crowded=*/true},
+      {Kind::kAllReduce, 4, 4 * kMi, A::kDirect, /*crowded=*/true},
+      {Kind::kAllReduce, kAnyWorld, 4 * kMi, A::kHalvingDoubling,
+       /*crowded=*/true},
+      {Kind::kAllReduce, kAnyWorld, 16 * kKi, A::kRecursiveDoubling},
+      {Kind::kAllReduce, kAnyWorld, kMi, A::kDirect},
+      {Kind::kReduceScatter, kAnyWorld, kMi, A::kDirect},
+      {Kind::kAllGather, kAnyWorld, 4 * kMi, A::kDirect},
+      {Kind::kAllGatherV, kAnyWorld, 4 * kMi, A::kDirect},
+      {Kind::kBroadcast, kAnyWorld, 64 * kKi, A::kLinear, /*crowded=*/true},
       {Kind::kBroadcast, kAnyWorld, 64 * kKi, A::kBinomialTree},
-      {Kind::kBroadcast, kAnyWorld, AlgorithmRule::kAnySize, A::kChain},
+      {Kind::kBroadcast, kAnyWorld, kAnySize, A::kChain},
       {Kind::kReduce, kAnyWorld, 64 * kKi, A::kTree},
-      {Kind::kReduce, kAnyWorld, AlgorithmRule::kAnySize, A::kChain},
+      {Kind::kReduce, kAnyWorld, kAnySize, A::kChain},
   };
+}
+
+void SettleRules(bool crowded, AlgorithmPolicy* policy) {
+  std::vector<AlgorithmRule>& rules = policy->rules;
+  if (!crowded) {
+    rules.erase(
+        std::remove_if(rules.begin(), rules.end(),
+                       [](const AlgorithmRule& rule) { return rule.crowded; }),
+        rules.end());
+  }
+  for (AlgorithmRule& rule : rules) rule.crowded = false;
 }
 
 absl::Status CheckPolicy(const AlgorithmPolicy& policy) {
@@ -286,7 +304,7 @@ std::string ExplainChoice(CallKind kind, int world_size,
   // Between two limits nothing changes.
   std::vector<std::int64_t> limits = {AlgorithmRule::kAnySize};
   for (const AlgorithmRule& rule : policy.rules) {
-    if (rule.kind == kind) limits.push_back(rule.max_bytes);
+    if (rule.kind == kind && !rule.crowded) limits.push_back(rule.max_bytes);
   }
   std::sort(limits.begin(), limits.end());
   limits.erase(std::unique(limits.begin(), limits.end()), limits.end());

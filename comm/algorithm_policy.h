@@ -42,17 +42,22 @@ struct AlgorithmRule {
   // input. 0: only empty calls. Counts as 0 for AllToAllV.
   std::int64_t max_bytes = kAnySize;
   Algorithm algorithm = Algorithm::kAuto;
+  // For crowded machines only: where all ranks share one that has fewer cores,
+  // a call takes as long as all its messages together, and not as its longest
+  // chain of them. Does not count before `SettleRules`.
+  bool crowded = false;
 
   friend bool operator==(const AlgorithmRule& a, const AlgorithmRule& b) {
     return a.kind == b.kind && a.max_world_size == b.max_world_size &&
-           a.max_bytes == b.max_bytes && a.algorithm == b.algorithm;
+           a.max_bytes == b.max_bytes && a.algorithm == b.algorithm &&
+           a.crowded == b.crowded;
   }
   friend bool operator!=(const AlgorithmRule& a, const AlgorithmRule& b) {
     return !(a == b);
   }
 };
 
-// Estimates for loopback; docs/performance.md says where each comes from.
+// As measured; docs/performance.md has the figures.
 std::vector<AlgorithmRule> DefaultAlgorithmRules();
 
 struct AlgorithmPolicy {
@@ -69,6 +74,11 @@ struct AlgorithmPolicy {
     return !(a == b);
   }
 };
+
+// Decides whether the rules for crowded machines count: then they become rules
+// like all others, and else they are removed. Rank 0 does so, for all, once it
+// knows where the ranks are.
+void SettleRules(bool crowded, AlgorithmPolicy* policy);
 
 // OK if there are at most kMaxRules rules, each of which names an algorithm
 // that its collective has, and no negative limit; otherwise `INVALID_ARGUMENT`

@@ -59,12 +59,13 @@ AlgorithmRule Rule(CallKind kind, std::int32_t max_world_size,
 TEST(AlgorithmPolicyTest, EveryFieldCounts) {
   const AlgorithmPolicy base;
   EXPECT_EQ(base, AlgorithmPolicy());
-  std::vector<AlgorithmPolicy> others(5);
+  std::vector<AlgorithmPolicy> others(6);
   others[0].rules[0].kind = CallKind::kReduce;
   ++others[1].rules[0].max_world_size;
   ++others[2].rules[0].max_bytes;
   others[3].rules[0].algorithm = Algorithm::kTree;
   others[4].rules.pop_back();
+  others[5].rules[0].crowded = !others[5].rules[0].crowded;
   for (const AlgorithmPolicy& other : others) {
     EXPECT_NE(base, other);
     EXPECT_FALSE(base == other);
@@ -92,6 +93,24 @@ TEST(AlgorithmPolicyTest, ChecksItsRules) {
   policy.rules.push_back(good);
   EXPECT_THAT(CheckPolicy(policy), StatusIs(absl::StatusCode::kInvalidArgument,
                                             HasSubstr("1025 rules")));
+}
+
+TEST(ChooseAlgorithmTest, RulesForCrowdedMachinesCountOnceThatIsSettled) {
+  AlgorithmRule rule = Rule(CallKind::kAllReduce, 8, 1000, Algorithm::kOneShot);
+  rule.crowded = true;
+  AlgorithmPolicy policy;
+  policy.rules = {rule, Rule(CallKind::kAllReduce, 8, 500, Algorithm::kTree)};
+  const auto choose = [](const AlgorithmPolicy& by) {
+    return ChooseAlgorithm(Signature(CallKind::kAllReduce, 1), 4, by);
+  };
+  EXPECT_THAT(choose(policy), IsOkAndHolds(Algorithm::kTree));
+  AlgorithmPolicy crowded = policy;
+  SettleRules(/*crowded=*/true, &crowded);
+  EXPECT_THAT(choose(crowded), IsOkAndHolds(Algorithm::kOneShot));
+  EXPECT_EQ(crowded.rules.size(), 2);
+  SettleRules(/*crowded=*/false, &policy);
+  EXPECT_THAT(choose(policy), IsOkAndHolds(Algorithm::kTree));
+  EXPECT_EQ(policy.rules.size(), 1);
 }
 
 TEST(ChooseAlgorithmTest, TheFirstRuleThatFitsDecides) {

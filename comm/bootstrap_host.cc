@@ -86,6 +86,8 @@ class Host {
   absl::Status Admit(const comm::Hello& hello,
                      std::shared_ptr<FramedConnection> connection);
   absl::Status CheckReachable() const;
+  // Whether all ranks share this machine, and its cores.
+  bool IsCrowded() const;
   void WelcomeAll();
   void Watch(int rank);
   void OnFrame(int rank, absl::StatusOr<std::string> payload);
@@ -102,6 +104,7 @@ class Host {
   JoinedWorld TakeWorld();
 
   const BootstrapOptions options_;
+  AgreedOptions agreed_ = options_.options;
   const std::string address_;
   asio::io_context loop_{1};
   asio::steady_timer join_timer_{loop_};
@@ -233,16 +236,25 @@ absl::Status Host::CheckReachable() const {
   return absl::OkStatus();
 }
 
+bool Host::IsCrowded() const {
+  return options_.world_size > options_.usable_cores &&
+         std::all_of(members_.begin(), members_.end(),
+                     [this](const Member& member) {
+                       return member.info.host_id == members_[0].info.host_id;
+                     });
+}
+
 void Host::WelcomeAll() {
   if (absl::Status status = CheckReachable(); !status.ok()) {
     return Fail(std::move(status));
   }
+  SettleRules(IsCrowded(), &agreed_.policy);
   comm::BootstrapMessage message;
   comm::Welcome* const welcome = message.mutable_welcome();
   welcome->set_session(session_);
   welcome->mutable_options()->set_slice_bytes(
-      static_cast<std::uint32_t>(options_.options.slice_bytes));
-  for (const AlgorithmRule& rule : options_.options.policy.rules) {
+      static_cast<std::uint32_t>(agreed_.slice_bytes));
+  for (const AlgorithmRule& rule : agreed_.policy.rules) {
     comm::AlgorithmRule* const sent =
         welcome->mutable_options()->add_algorithm_rules();
     sent->set_kind(static_cast<std::uint32_t>(rule.kind));
@@ -406,7 +418,7 @@ void Host::FinishWhenAllClosed() {
 JoinedWorld Host::TakeWorld() {
   JoinedWorld world;
   world.session = session_;
-  world.options = options_.options;
+  world.options = agreed_;
   world.listener = acceptor_->Stop();
   world.collective = mesh_->TakeLinks(comm::LinkHello::COLLECTIVE);
   world.control.resize(options_.world_size);

@@ -21,9 +21,12 @@
 #include "gtest/gtest.h"
 #include "shoal/base/status_matchers.h"
 #include "shoal/base/timeout_scale.h"
+#include "shoal/comm/algorithm.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/bootstrap.pb.h"
 #include "shoal/comm/bootstrap_message.h"
 #include "shoal/comm/bootstrap_test_world.h"
+#include "shoal/comm/call.h"
 #include "shoal/comm/frame.h"
 #include "shoal/comm/joined_world.h"
 #include "shoal/comm/loopback_sockets.h"
@@ -128,6 +131,37 @@ TEST_F(BootstrapHostTest, TellsAllOfAllAndHandsTheConnectionsOn) {
     EXPECT_EQ(ReadBytes(joined.collective[rank].get(), 12),
               absl::StrCat("collective ", rank));
   }
+}
+
+// One rule for crowded machines and one for all.
+AlgorithmPolicy PolicyWithARuleForCrowds() {
+  AlgorithmRule rule;
+  rule.kind = CallKind::kAllReduce;
+  rule.algorithm = Algorithm::kTree;
+  AlgorithmRule crowded = rule;
+  crowded.algorithm = Algorithm::kDirect;
+  crowded.crowded = true;
+  AlgorithmPolicy policy;
+  policy.rules = {crowded, rule};
+  return policy;
+}
+
+TEST_F(BootstrapHostTest, ThreeRanksWithTwoCoresAreACrowd) {
+  host().options.options.policy = PolicyWithARuleForCrowds();
+  host().options.usable_cores = 2;
+  Start();
+  ASSERT_EQ(welcome_.options().algorithm_rules_size(), 2);
+  EXPECT_EQ(welcome_.options().algorithm_rules(0).algorithm(),
+            static_cast<std::uint32_t>(Algorithm::kDirect));
+}
+
+TEST_F(BootstrapHostTest, ThreeRanksWithThreeCoresAreNone) {
+  host().options.options.policy = PolicyWithARuleForCrowds();
+  host().options.usable_cores = 3;
+  Start();
+  ASSERT_EQ(welcome_.options().algorithm_rules_size(), 1);
+  EXPECT_EQ(welcome_.options().algorithm_rules(0).algorithm(),
+            static_cast<std::uint32_t>(Algorithm::kTree));
 }
 
 TEST_F(BootstrapHostTest, WhatOneMemberFindsOutIsToldToAll) {

@@ -12,7 +12,8 @@
 // goes in one piece: what slices gain is not counted. A rank takes its sends,
 // and its receives, in the order of its list.
 //
-// It is for choosing between algorithms; nothing at run time depends on it.
+// It is for comparing algorithms in worlds that are not at hand; nothing at run
+// time depends on it.
 // Pure functions; thread-safe.
 
 #ifndef SHOAL_COMM_COST_MODEL_H_
@@ -30,12 +31,6 @@ struct LinkCost {
   double seconds_per_byte = 0;
   double reduce_seconds_per_byte = 0;
 };
-
-// Processes of one machine over loopback TCP: 5 microseconds for a message, 4
-// GB/s, and 12.5 GB/s of sums. The defaults of AlgorithmPolicy follow from it.
-// On slower networks latency and transfer time grow together, so that the
-// point at which two algorithms cost the same moves little.
-inline constexpr LinkCost kLoopbackCost = {5e-6, 0.25e-9, 0.08e-9};
 
 // The time in seconds from the common start to the end of the last rank's last
 // step. `schedules[r]` is rank r's. `FAILED_PRECONDITION` when the schedules

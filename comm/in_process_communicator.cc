@@ -9,7 +9,6 @@
 #include <memory>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -21,6 +20,8 @@
 #include "absl/time/time.h"
 #include "shoal/base/mutex.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/base/usable_cores.h"
+#include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/engine_communicator.h"
 #include "shoal/comm/engine_driver.h"
@@ -166,9 +167,7 @@ class InProcessGroups final : public GroupFactory {
   InProcessGroups(int world_size, const InProcessOptions& options)
       : options_(options),
         domains_(internal::MakeInProcessDomains(world_size)),
-        cores_to_spare_(world_size <=
-                        static_cast<int>(std::thread::hardware_concurrency())) {
-  }
+        cores_to_spare_(world_size <= UsableCores()) {}
 
   std::uint32_t NextNumber() override { return ++number_; }
 
@@ -260,12 +259,14 @@ InProcessCommunicator::CreateWorld(int world_size,
   std::iota(ranks.begin(), ranks.end(), 0);
   SHOAL_ASSIGN_OR_RETURN(std::vector<EngineDriverOptions> ends,
                          groups->MakeEnds(internal::kWorldId, ranks));
+  AlgorithmPolicy policy = options.policy;
+  SettleRules(world_size > UsableCores(), &policy);
   std::vector<std::unique_ptr<Communicator>> world;
   for (EngineDriverOptions& end : ends) {
     internal::EngineCommunicatorOptions communicator;
     communicator.driver = std::move(end);
     communicator.groups = groups;
-    communicator.policy = options.policy;
+    communicator.policy = policy;
     communicator.operation_timeout = options.operation_timeout;
     world.push_back(internal::MakeEngineCommunicator(std::move(communicator)));
   }

@@ -16,6 +16,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "shoal/base/usable_cores.h"
 #include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/fork_guard.h"
 #include "shoal/comm/frame.h"
@@ -39,6 +40,8 @@ struct BootstrapOptions {
   std::string advertise_host;
   // Of this machine; empty: HostId().
   std::string host_id;
+  // Of this machine, for this process.
+  int usable_cores = UsableCores();
   Timeouts timeouts;
   AgreedOptions options;  // rank 0's count
   absl::Duration hello_timeout = kHelloTimeout;

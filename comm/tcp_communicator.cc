@@ -2,8 +2,6 @@
 
 #include "shoal/comm/tcp_communicator.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -15,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/base/usable_cores.h"
 #include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/bootstrap.h"
 #include "shoal/comm/communicator.h"
@@ -36,12 +35,6 @@ using internal::JoinedWorld;
 void LogToStandardError(absl::string_view line) {
   const std::string text = absl::StrCat("shoal: ", line, "\n");
   std::fwrite(text.data(), 1, text.size(), stderr);
-}
-
-int UsableCores() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  return CPU_COUNT(&cores);
 }
 
 // Whether each rank of this machine can have a core of its own.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "shoal/base/status_macros.h"
+#include "shoal/base/usable_cores.h"
 #include "shoal/comm/algorithm_policy.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/environment.h"
@@ -107,8 +108,10 @@ absl::Status Plot(const Flags& flags) {
 }
 
 int Explain(const Flags& flags) {
-  const absl::StatusOr<AlgorithmPolicy> policy = tools::PolicyFromEnvironment();
+  absl::StatusOr<AlgorithmPolicy> policy = tools::PolicyFromEnvironment();
   if (!policy.ok()) return tools::UsageError(kName, policy.status());
+  // As rank 0 of this machine would.
+  SettleRules(flags.world > UsableCores(), &*policy);
   const absl::StatusOr<std::string> text =
       ExplainText(flags, flags.world, *policy);
   if (!text.ok()) return tools::UsageError(kName, text.status());
