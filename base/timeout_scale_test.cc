@@ -57,11 +57,14 @@ int CountTaken() {
   return taken;
 }
 
-TEST(CaseSamplerTest, TakesAllOrEveryTwentieth) {
+TEST(CaseSamplerTest, TakesFewerTheSlowerTheBuild) {
   ASSERT_EQ(unsetenv(kDivisor), 0);
+  Set(kScale, "1");
   EXPECT_EQ(CountTaken(), 80);
+  Set(kScale, "10");
+  EXPECT_EQ(CountTaken(), 12);
   Set(kDivisor, "10");
-  EXPECT_EQ(CountTaken(), 4);
+  EXPECT_EQ(CountTaken(), 5);
 }
 
 }  // namespace

@@ -125,7 +125,9 @@ TEST(BootstrapTest, RankZeroDecidesForAll) {
       OverrideAlgorithms("tree,alltoallv:pairwise,barrier:auto", &policy));
   policy.rules[1].max_world_size = 17;
   policy.rules[1].max_bytes = 0;
-  const AlgorithmPolicy expected = policy;
+  AlgorithmPolicy expected = policy;
+  world.ranks[0]->options.usable_cores = 2;
+  SettleRules(/*crowded=*/true, &expected);
   world.StartAll();
   ExpectWholeWorld(&world);
   const AgreedOptions& agreed = world.ranks[2]->Result()->options;
