@@ -49,10 +49,10 @@ inline std::int64_t CasesToTry(std::int64_t count) {
   return std::max(fewer, std::min<std::int64_t>(count, 1));
 }
 
-// Takes every case of a sweep of several parameters in an optimised build, every
-// seventh in a slow one, and every nineteenth where fewer cases are to be tried:
-// the same ones in every process. The numbers are primes, so that no parameter
-// gets always the same value.
+// Takes every case of a sweep of several parameters in an optimised build,
+// every seventh in a slow one, and every nineteenth where fewer cases are to be
+// tried: the same ones in every process. The numbers are primes, so that no
+// parameter gets always the same value.
 class CaseSampler {
  public:
   bool Take() { return seen_++ % stride_ == 0; }

@@ -7,6 +7,7 @@
 #define SHOAL_BASE_USABLE_CORES_H_
 
 #include <sched.h>
+#include <unistd.h>
 
 #include "shoal/base/dialect.h"
 
@@ -15,7 +16,11 @@ namespace shoal {
 // At least 1, which is also the answer when the system gives none.
 inline int UsableCores() {
   cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) {
+    // More than a cpu_set_t has room for, or nothing is known.
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? static_cast<int>(online) : 1;
+  }
   return CPU_COUNT(&cores);
 }
 

@@ -89,6 +89,16 @@ ActiveCalls::Fault ActiveCalls::fault() const {
   Fault fault;
   if (in_messages && messages_.fault().ok()) {
     fault.peer = message_links_.unreachable_peer();
+    const absl::Status& reason = message_links_.unreachable();
+    if (absl::IsResourceExhausted(reason)) {
+      // What this rank lacks is not the peer's end.
+      fault.status = absl::Status(
+          reason.code(), absl::StrCat("rank ", rank_, ": ",
+                                      Concerned(/*message=*/true, fault.peer),
+                                      ": ", reason.message()));
+      fault.peer = rank_;
+      return fault;
+    }
     fault.lost = true;
     fault.operation =
         absl::StrCat(Concerned(/*message=*/true, fault.peer), " (",

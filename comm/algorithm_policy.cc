@@ -78,10 +78,20 @@ bool Fits(const AlgorithmRule& rule, const CallSignature& signature,
              PartsOf(signature.kind, world_size);
 }
 
+// Whether the rank that completes a part of the result passes on exactly this
+// part, if any: then what it keeps can be rounded as what it sends, block by
+// block. In a tree it would depend on the root which operands are rounded.
+bool GoesWithLossyWire(Algorithm algorithm) {
+  return algorithm != Algorithm::kHalvingDoubling &&
+         algorithm != Algorithm::kTree;
+}
+
 Algorithm Choose(const CallSignature& signature, int world_size,
                  const AlgorithmPolicy& policy) {
   for (const AlgorithmRule& rule : policy.rules) {
-    if (Fits(rule, signature, world_size)) return rule.algorithm;
+    if (!Fits(rule, signature, world_size)) continue;
+    if (IsLossy(signature.wire) && !GoesWithLossyWire(rule.algorithm)) continue;
+    return rule.algorithm;
   }
   return AlgorithmsOf(signature.kind)[0];
 }
@@ -138,14 +148,6 @@ absl::Status AppendRules(absl::string_view item,
   return absl::OkStatus();
 }
 
-// Whether the rank that completes a part of the result passes on exactly this
-// part, if any: then what it keeps can be rounded as what it sends, block by
-// block. In a tree it would depend on the root which operands are rounded.
-bool GoesWithLossyWire(Algorithm algorithm) {
-  return algorithm != Algorithm::kHalvingDoubling &&
-         algorithm != Algorithm::kTree;
-}
-
 absl::StatusOr<Algorithm> ChooseForLossyWire(const CallSignature& signature,
                                              int world_size,
                                              const AlgorithmPolicy& policy) {
@@ -180,8 +182,8 @@ std::vector<AlgorithmRule> DefaultAlgorithmRules() {
   using Kind = CallKind;
   using A = Algorithm;
   return {
-      // For two ranks all others are the same two messages of one half.
       {Kind::kAllReduce, 2, 64 * kKi, A::kRecursiveDoubling},
+      {Kind::kAllReduce, 2, kAnySize, A::kRing},
       // On a crowded machine the fewest bytes through the kernel win, on a
       // network the shortest chain of messages, and then the fewest bytes.
       {Kind::kAllReduce, kAnyWorld, 64 * kKi, A::kTree, /*crowded=*/true},

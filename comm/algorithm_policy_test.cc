@@ -14,6 +14,7 @@
 #include "shoal/comm/algorithm.h"
 #include "shoal/comm/call.h"
 #include "shoal/comm/dtype.h"
+#include "shoal/comm/wire_format.h"
 
 namespace shoal {
 namespace {
@@ -111,6 +112,21 @@ TEST(ChooseAlgorithmTest, RulesForCrowdedMachinesCountOnceThatIsSettled) {
   SettleRules(/*crowded=*/false, &policy);
   EXPECT_THAT(choose(policy), IsOkAndHolds(Algorithm::kTree));
   EXPECT_EQ(policy.rules.size(), 1);
+}
+
+TEST(ChooseAlgorithmTest, ALossyWirePassesOverRulesThatItDoesNotGoWith) {
+  AlgorithmPolicy policy;
+  policy.rules = {
+      Rule(CallKind::kAllReduce, 8, 1000, Algorithm::kTree),
+      Rule(CallKind::kAllReduce, 8, 2000, Algorithm::kDirect),
+      Rule(CallKind::kAllReduce, 8, 4000, Algorithm::kHalvingDoubling)};
+  const auto choose = [&](std::int64_t count) {
+    CallSignature signature = Signature(CallKind::kAllReduce, count);
+    signature.wire = WireFormat::kBF16;
+    return ChooseAlgorithm(signature, 4, policy);
+  };
+  EXPECT_THAT(choose(10), IsOkAndHolds(Algorithm::kDirect));
+  EXPECT_THAT(choose(1000), IsOkAndHolds(Algorithm::kRing));
 }
 
 TEST(ChooseAlgorithmTest, TheFirstRuleThatFitsDecides) {

@@ -25,11 +25,12 @@ struct OperationStats {
   // From the calls to their ends. Started operations overlap with others, so
   // that this may exceed the time that has passed.
   absl::Duration elapsed;
-  // The part of it in which the thread that waited for the call had nothing to
-  // move: the others, or the network, had not come so far.
+  // The part of it in which the thread that drove for this call had nothing to
+  // move: the others, or the network, had not come so far. Waits while another
+  // thread drove are not in it.
   absl::Duration waiting;
 
-  // Moving bytes and reducing them.
+  // The rest, which is mostly moving bytes and reducing them.
   absl::Duration moving() const { return elapsed - waiting; }
 
   OperationStats& operator+=(const OperationStats& other);

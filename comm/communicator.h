@@ -267,7 +267,8 @@ class Communicator {
   void Abort(const absl::Status& reason);
 
   // What this communicator has done so far; calls that were refused, or have
-  // not ended, are not counted. Thread-safe.
+  // not ended, are not counted, nor is a SendRecv with this rank itself.
+  // Thread-safe.
   CommStats stats() const;
 
   // From now on each call that ends becomes an event of a trace; an earlier

@@ -28,6 +28,8 @@
 #include "gtest/gtest.h"
 #include "shoal/base/mutex.h"
 #include "shoal/base/status_matchers.h"
+#include "shoal/comm/call.h"
+#include "shoal/comm/comm_stats.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/engine_driver.h"
 #include "shoal/comm/failure_domain.h"
@@ -262,6 +264,11 @@ TEST_F(EngineCommunicatorTest, ATimeoutIsReportedWithWhatIsAwaited) {
       domain_->TakeNotes(),
       ElementsAre("late AllReduce(f32 x 3, sum, recursive-doubling) #1 after "
                   "30ms entered 1 completed 0 collective awaiting 1"));
+  const OperationStats stats =
+      communicator_->stats().by_kind.at(CallKind::kAllReduce);
+  EXPECT_EQ(stats.succeeded, 0);
+  EXPECT_EQ(stats.failed, 1);
+  EXPECT_GE(stats.waiting, absl::Milliseconds(20)) << "there was nothing else";
 }
 
 TEST_F(EngineCommunicatorTest, ACallsOwnTimeoutWins) {

@@ -316,12 +316,12 @@ void EngineDriver::DriveUntilSettled(DrivenCall* call) {
     const bool moved =
         calls_.Progress(/*with_messages=*/calls_.has_messages() ||
                         tries % kTriesBetweenMessages == 0);
-    if (moved && idle_since != Clock::time_point{}) {
+    // A fault ends the machine's operations, so it is looked at first.
+    if (calls_.HasFault()) HandleFault();
+    if (idle_since != Clock::time_point{} && (moved || calls_.failed())) {
       call->waiting += Clock::now() - idle_since;
       idle_since = {};
     }
-    // A fault ends the machine's operations, so it is looked at first.
-    if (calls_.HasFault()) HandleFault();
     Settle();
     if (call->settled) return;
     if (domain_->failed()) {
@@ -339,7 +339,11 @@ void EngineDriver::DriveUntilSettled(DrivenCall* call) {
     const Clock::time_point deadline = CheckDeadlines(now);
     if (moved || calls_.failed() || calls_.HasFault()) continue;
     if (idle_since == Clock::time_point{}) idle_since = now;
-    if (wait.ShouldPark(now)) Park(deadline);
+    if (!wait.ShouldPark(now)) continue;
+    Park(deadline);
+    // Before the last look, which may have moved the rest already.
+    call->waiting += Clock::now() - idle_since;
+    idle_since = {};
   }
 }
 

@@ -11,6 +11,7 @@
 #ifndef SHOAL_COMM_IDENTITY_COMMUNICATOR_H_
 #define SHOAL_COMM_IDENTITY_COMMUNICATOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -56,7 +57,7 @@ class IdentityCommunicator final : public Communicator {
       : fate_(std::move(fate)) {}
 
   const std::shared_ptr<Fate> fate_;
-  std::uint64_t calls_ = 0;
+  std::atomic<std::uint64_t> calls_{0};
   mutable internal::CallLog log_;
 };
 

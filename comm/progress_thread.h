@@ -7,7 +7,9 @@
 // only once nobody has had it for a moment, so that a `Start` that is soon
 // followed by a `Wait` passes through no other thread, and gives it up as soon
 // as somebody wants it. It never spins: when nothing moves on any communicator
-// that it drives, it parks in one poll(2) for all of them.
+// that it drives, it parks in one poll(2) for all of them. While it waits for
+// the verdict on a job that has failed (failure_domain.h), which is bounded,
+// the communicators of other jobs that it drives stand still.
 //
 // It is started by the first operation that is started in the process, and
 // joined when the last communicator that started one is gone. It takes no

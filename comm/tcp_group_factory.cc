@@ -38,6 +38,9 @@ namespace {
 // How often a rank that waits for others looks whether the job has failed.
 constexpr absl::Duration kFailureInterval = absl::Milliseconds(20);
 
+// As for joining: an address that nobody answers leaves time for the others.
+constexpr absl::Duration kAttemptTimeout = absl::Seconds(5);
+
 }  // namespace
 
 absl::StatusOr<EngineDriverOptions> TcpGroupFactory::MakeWorld(
@@ -89,6 +92,10 @@ absl::Status TcpGroupFactory::DialLower(
         Dial(task.group, peer, task.deadline);
     if (absl::IsDeadlineExceeded(socket.status())) {
       return FailLate(task, {peer});
+    }
+    // What this rank lacks is not the peer's end.
+    if (absl::IsResourceExhausted(socket.status())) {
+      return FailHere(socket.status());
     }
     if (!socket.ok()) {
       return job.FailAfterLostLink(
@@ -182,8 +189,12 @@ absl::StatusOr<GuardedDescriptor> TcpGroupFactory::Dial(
       EncodeLinkHello(options_.self, to, comm::LinkHello::COLLECTIVE, group.id);
   absl::Status error;
   for (const SocketAddress& address : *addresses) {
+    const bool is_last = &address == &addresses->back();
+    const absl::Time until =
+        is_last ? deadline
+                : std::min(deadline, MonotonicNow() + kAttemptTimeout);
     absl::StatusOr<GuardedDescriptor> socket = ConnectAndSend(
-        address, hello, deadline, [this] { return options_.job->failed(); });
+        address, hello, until, [this] { return options_.job->failed(); });
     if (socket.ok()) return socket;
     error = socket.status();
     if (absl::IsCancelled(error)) break;

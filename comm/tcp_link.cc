@@ -6,12 +6,14 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/system/error_code.hpp>
 #include <cstddef>
+#include <cstring>
 #include <exception>
 #include <iterator>
 #include <memory>
@@ -43,6 +45,34 @@ constexpr int kInterruptedTries = 8;
 // below a few of the loopback's segments of 64 KiB, TCP begins to wait for
 // delayed acknowledgements. Between machines TCP finds its size itself.
 constexpr int kSendBufferOnOneMachine = 128 * 1024;
+
+// Up to so many bytes it is faster to copy what lies in pieces than to have the
+// kernel read a list of them: a header with a small message, above all.
+constexpr std::size_t kCopiedBytes = 2048;
+
+std::size_t TotalBytes(absl::Span<const struct iovec> pieces) {
+  std::size_t total = 0;
+  for (const struct iovec& piece : pieces) total += piece.iov_len;
+  return total;
+}
+
+absl::Span<const struct iovec> WithoutEmptyFront(
+    absl::Span<const struct iovec> pieces) {
+  while (pieces.size() > 1 && pieces[0].iov_len == 0) pieces.remove_prefix(1);
+  return pieces;
+}
+
+// Puts `bytes` bytes at `data` where a read into `pieces` would have put them.
+void Distribute(const char* data, std::size_t bytes,
+                absl::Span<const struct iovec> pieces) {
+  for (const struct iovec& piece : pieces) {
+    const std::size_t part = std::min(bytes, piece.iov_len);
+    if (part == 0) continue;
+    std::memcpy(piece.iov_base, data, part);
+    data += part;
+    bytes -= part;
+  }
+}
 
 bool OnOneMachine(SocketAddress local, SocketAddress peer) {
   local.set_port(0);
@@ -122,6 +152,17 @@ class TcpLink final : public Link {
 
   LinkResult TryWrite(absl::Span<const struct iovec> pieces) override {
     if (write_ended_) return {LinkState::kEnded, 0};
+    pieces = WithoutEmptyFront(pieces);
+    char copy[kCopiedBytes];
+    struct iovec joined = {copy, 0};
+    if (pieces.size() > 1 && TotalBytes(pieces) <= kCopiedBytes) {
+      for (const struct iovec& piece : pieces) {
+        if (piece.iov_len == 0) continue;
+        std::memcpy(copy + joined.iov_len, piece.iov_base, piece.iov_len);
+        joined.iov_len += piece.iov_len;
+      }
+      pieces = absl::MakeConstSpan(&joined, 1);
+    }
     return Try(&write_ended_, [&](ErrorCode& error) {
       return pieces.size() == 1
                  ? socket_.write_some(asio::const_buffer(pieces[0].iov_base,
@@ -134,13 +175,17 @@ class TcpLink final : public Link {
 
   LinkResult TryRead(absl::Span<const struct iovec> pieces) override {
     if (read_ended_) return {LinkState::kEnded, 0};
+    pieces = WithoutEmptyFront(pieces);
+    const std::size_t total = TotalBytes(pieces);
+    if (pieces.size() > 1 && total <= kCopiedBytes) {
+      char copy[kCopiedBytes];
+      const LinkResult result = ReadOne(copy, total);
+      Distribute(copy, result.bytes, pieces);
+      return result;
+    }
+    if (pieces.size() == 1) return ReadOne(pieces[0].iov_base, total);
     return Try(&read_ended_, [&](ErrorCode& error) {
-      return pieces.size() == 1
-                 ? socket_.read_some(asio::mutable_buffer(pieces[0].iov_base,
-                                                          pieces[0].iov_len),
-                                     error)
-                 : socket_.read_some(BufferView<asio::mutable_buffer>(pieces),
-                                     error);
+      return socket_.read_some(BufferView<asio::mutable_buffer>(pieces), error);
     });
   }
 
@@ -163,6 +208,12 @@ class TcpLink final : public Link {
   std::string end_reason() const override { return end_reason_; }
 
  private:
+  LinkResult ReadOne(void* data, std::size_t bytes) {
+    return Try(&read_ended_, [&](ErrorCode& error) {
+      return socket_.read_some(asio::mutable_buffer(data, bytes), error);
+    });
+  }
+
   template <typename Function>
   LinkResult Try(bool* ended, Function transfer) {
     ErrorCode error;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -72,6 +73,33 @@ TEST_F(TcpLinkTest, GathersAndScatters) {
   EXPECT_EQ(read.bytes, 11u);
   EXPECT_EQ(x, "headpa");
   EXPECT_EQ(y.substr(0, 5), "yload");
+}
+
+// Small lists are copied together, others are not.
+TEST_F(TcpLinkTest, GathersAndScattersAnySize) {
+  for (const std::size_t bytes : {0, 1, 1983, 1984, 1985, 4096}) {
+    std::string head(64, 'h');
+    std::string payload;
+    for (std::size_t i = 0; i < bytes; ++i) {
+      payload.push_back(static_cast<char>('a' + i % 23));
+    }
+    const iovec out[] = {{head.data(), 64}, {payload.data(), bytes}};
+    ASSERT_EQ(near_->TryWrite(out).bytes, 64 + bytes);
+    std::string x(70, '.'), y(bytes + 100, '.');
+    const std::string sent = head + payload;
+    for (std::size_t read = 0; read < sent.size();) {
+      AwaitEvents(far_->descriptor(), POLLIN);
+      const std::size_t in_x = std::min<std::size_t>(read, 70);
+      const iovec in[] = {{x.data() + in_x, 70 - in_x},
+                          {y.data() + (read - in_x), y.size() - (read - in_x)}};
+      read += far_->TryRead(in).bytes;
+    }
+    EXPECT_EQ((x + y).substr(0, sent.size()), sent) << bytes;
+    EXPECT_EQ(
+        far_->TryRead(absl::MakeConstSpan(std::vector<iovec>{{x.data(), 1}}))
+            .state,
+        LinkState::kWouldBlock);
+  }
 }
 
 TEST_F(TcpLinkTest, TheSendBufferIsBoundedOnOneMachine) {

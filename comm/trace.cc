@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <string>
 #include <utility>
@@ -125,7 +126,16 @@ absl::StatusOr<std::vector<TraceEvent>> RecvTrace(int rank,
     return absl::DataLossError(absl::StrCat(
         "GatherTrace: rank ", rank, " announces a trace of ", size, " bytes"));
   }
-  std::string bytes(static_cast<std::size_t>(size), '\0');
+  std::string bytes;
+  try {
+    bytes.resize(static_cast<std::size_t>(size));
+  } catch (const std::exception&) {
+    const absl::Status status = absl::ResourceExhaustedError(
+        absl::StrCat("GatherTrace: no memory for the ", size, " bytes of rank ",
+                     rank, "'s trace; give StartTrace fewer events"));
+    communicator->Abort(status);  // that rank is in its Send
+    return status;
+  }
   SHOAL_RETURN_IF_ERROR(
       communicator->Recv({bytes.data(), size, DType::kU8}, rank, kTraceTag));
   return Decode(bytes, rank);
