@@ -57,7 +57,7 @@ struct AlgorithmRule {
   }
 };
 
-// As measured; docs/performance.md has the figures.
+// docs/performance.md has them as a table, and what was measured.
 std::vector<AlgorithmRule> DefaultAlgorithmRules();
 
 struct AlgorithmPolicy {

@@ -10,7 +10,7 @@
 // also where the scheduler has put two ranks on one core although another is
 // idle, which it may leave so for many milliseconds. After a bounded time it
 // parks, so that a rank which waits long uses no processor. docs/performance.md
-// has the figures behind the bounds.
+// describes it.
 //
 // Threads: one.
 
