@@ -44,6 +44,13 @@ void CopyBytes(const std::uint8_t* from, std::size_t bytes, std::uint8_t* to) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
+// Room for a part of a header, and for a whole small message. Of a larger one
+// this much is read with its header and copied; the rest goes to its place.
+std::size_t ReadAheadBytes(const PointToPointOptions& options) {
+  return 2 * kMessageHeaderSize +
+         std::min(options.eager_bytes, std::size_t{16 * 1024});
+}
+
 std::uint8_t* Memory(const PointToPointOperation& receive) {
   return static_cast<std::uint8_t*>(receive.call.output);
 }
@@ -65,9 +72,7 @@ void IncomingChannel::SetLink(Link* link) {
     return;
   }
   link_ = link;
-  // Room for a part of a header, and for a whole small message.
-  read_ahead_ = std::make_unique<std::uint8_t[]>(2 * kMessageHeaderSize +
-                                                 options_.eager_bytes);
+  read_ahead_ = std::make_unique<std::uint8_t[]>(ReadAheadBytes(options_));
 }
 
 // What a Recv meets ----------------------------------------------------------
@@ -147,8 +152,7 @@ bool IncomingChannel::Read() {
   bool moved = false;
   while (fault_->ok() && !read_ended_) {
     const std::size_t payload_left = payload_bytes_ - payload_read_;
-    const std::size_t space =
-        2 * kMessageHeaderSize + options_.eager_bytes - read_ahead_size_;
+    const std::size_t space = ReadAheadBytes(options_) - read_ahead_size_;
     const iovec pieces[] = {
         {payload_left > 0 ? payload_ + payload_read_ : nullptr, payload_left},
         {read_ahead_.get() + read_ahead_size_, space}};
@@ -251,8 +255,9 @@ void IncomingChannel::BeginEager(const MessageHeader& header) {
   payload_read_ = 0;
   PointToPointOperation* const receive = TakeStarted(header.tag);
   if (receive == nullptr) {
-    unexpected_.push_back(
-        {header, std::make_unique<std::uint8_t[]>(payload_bytes_)});
+    // Not zeroed: what is handed out was received.
+    unexpected_.push_back({header, std::unique_ptr<std::uint8_t[]>(
+                                       new std::uint8_t[payload_bytes_])});
     payload_ = unexpected_.back().payload.get();
     available_ -= cost;
   } else if (CheckMatch(*receive, header)) {

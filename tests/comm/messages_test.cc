@@ -23,8 +23,10 @@
 namespace shoal::tests {
 namespace {
 
-// Bytes below, at and above what goes eagerly (16 KiB), and far above.
-constexpr std::int64_t kSizes[] = {0, 1, 7, 16'383, 16'384, 16'385, 1'000'003};
+// Bytes below, at and above what goes with its header in one read (16 KiB) and
+// what goes eagerly (256 KiB), and far above.
+constexpr std::int64_t kSizes[] = {0,       1,       7,       16'385,
+                                   262'143, 262'144, 262'145, 1'000'003};
 
 // The sender's number for the data of a message, so that any two differ.
 int Identity(int from, int to, int message) {
