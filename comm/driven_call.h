@@ -39,9 +39,15 @@ struct DrivenCall {
 
     bool is_message() const { return schedule == nullptr; }
 
-    // "AllReduce(f32 x 100, sum, ring) #17 in communicator 0/3 (...)".
+    // "AllReduce(f32 x 100, sum, ring) #17 in communicator 0/3 (...)". The same
+    // text on all ranks whose calls match, for reports are compared by it: so
+    // without the counts of AllToAllV, which are each rank's own.
     std::string Describe(absl::string_view communicator) const {
-      return absl::StrCat(call.ToString(), " #", sequence, communicator);
+      const CallSignature& signature = call.signature;
+      return absl::StrCat(signature.kind == CallKind::kAllToAllV
+                              ? signature.ToString()
+                              : call.ToString(),
+                          " #", sequence, communicator);
     }
   };
 

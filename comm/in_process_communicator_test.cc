@@ -216,6 +216,24 @@ TEST(InProcessCommunicatorTest, TimeoutNamesTheRankThatIsBehind) {
               StatusIs(absl::StatusCode::kDeadlineExceeded));
 }
 
+// The counts of AllToAllV differ from rank to rank although the calls match.
+TEST(InProcessCommunicatorTest, ATimeoutInUnequalPartsIsNoMismatch) {
+  InProcessOptions options;
+  options.operation_timeout = absl::Milliseconds(200);
+  OnEveryRank(MakeWorld(3, options), [](Communicator& comm) {
+    if (comm.rank() == 1) {
+      while (comm.status().ok()) std::this_thread::yield();
+    }
+    std::vector<std::int64_t> input(3 * (comm.rank() + 1));
+    std::vector<std::int64_t> output(6);
+    const std::vector<std::int64_t> send_counts(3, comm.rank() + 1);
+    EXPECT_THAT(comm.AllToAllV(Of(input), send_counts, Of(output), {1, 2, 3}),
+                StatusIs(absl::StatusCode::kDeadlineExceeded,
+                         AllOf(HasSubstr("AllToAllV(i64, pairwise) #1"),
+                               HasSubstr("rank 1, alive, last completed #0"))));
+  });
+}
+
 TEST(InProcessCommunicatorTest, LargeSendsToEachOtherTimeOutOnBothSides) {
   InProcessOptions options;
   options.operation_timeout = absl::Milliseconds(50);
