@@ -230,12 +230,11 @@ const std::vector<Case>& Cases() {
        [](Caller& c) { return c.Broadcast(c.is_culprit() ? 1 : 0); },
        /*may_be_behind=*/true},
       {"BroadcastAlgorithm",
-       {"Broadcast"},
+       {"Broadcast", " called "},
        [](Caller& c) {
          return c.Broadcast(
              0, c.is_culprit() ? Algorithm::kChain : Algorithm::kBinomialTree);
-       },
-       /*may_be_behind=*/true},
+       }},
       {"WireFormat",
        {"AllReduce", "bf16", "q8_0"},
        [](Caller& c) {
