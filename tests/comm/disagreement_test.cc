@@ -30,6 +30,7 @@
 #include "shoal/comm/dtype.h"
 #include "shoal/comm/reduce_op.h"
 #include "shoal/comm/timeouts.h"
+#include "shoal/comm/wire_format.h"
 #include "shoal/tests/harness/rank_body.h"
 #include "shoal/tests/harness/world.h"
 
@@ -84,6 +85,23 @@ class Caller {
       at += count;
     }
     return communicator_->AllReduceCoalesced(buffers, ReduceOp::kSum);
+  }
+  absl::Status AllGather(std::int64_t count) {
+    return communicator_->AllGather(Input(count), Output(count * world()));
+  }
+  absl::Status ReduceScatter(ReduceOp op, DType dtype = DType::kF32) {
+    return communicator_->ReduceScatter(Input(5 * world(), dtype),
+                                        Output(5, dtype), op);
+  }
+  absl::Status Broadcast(int root,
+                         Algorithm algorithm = Algorithm::kBinomialTree) {
+    return communicator_->Broadcast(Output(5), root, By(algorithm));
+  }
+  absl::Status AllReduceIn(WireFormat wire) {
+    CallOptions options = By(Algorithm::kRing);
+    options.wire = wire;
+    return communicator_->AllReduce(Input(64), Output(64), ReduceOp::kSum,
+                                    options);
   }
   absl::Status Barrier() { return communicator_->Barrier(); }
 
@@ -192,6 +210,44 @@ const std::vector<Case>& Cases() {
        [](Caller& c) {
          return c.Coalesced(c.is_culprit() ? std::vector<std::int64_t>{4, 3}
                                            : std::vector<std::int64_t>{3, 4});
+       }},
+      {"AllGatherCount",
+       {"AllGather", "f32 x 5", "f32 x 6"},
+       [](Caller& c) { return c.AllGather(c.is_culprit() ? 6 : 5); }},
+      {"ReduceScatterOp",
+       {"ReduceScatter", "sum", "max"},
+       [](Caller& c) {
+         return c.ReduceScatter(c.is_culprit() ? ReduceOp::kMax : kSum);
+       }},
+      {"ReduceScatterType",
+       {"ReduceScatter", "f32 x 5", "i32 x 5"},
+       [](Caller& c) {
+         return c.ReduceScatter(kSum,
+                                c.is_culprit() ? DType::kI32 : DType::kF32);
+       }},
+      {"BroadcastRoot",
+       {"Broadcast"},
+       [](Caller& c) { return c.Broadcast(c.is_culprit() ? 1 : 0); },
+       /*may_be_behind=*/true},
+      {"BroadcastAlgorithm",
+       {"Broadcast", " called "},
+       [](Caller& c) {
+         return c.Broadcast(
+             0, c.is_culprit() ? Algorithm::kChain : Algorithm::kBinomialTree);
+       }},
+      {"WireFormat",
+       {"AllReduce", "bf16", "q8_0"},
+       [](Caller& c) {
+         return c.AllReduceIn(c.is_culprit() ? WireFormat::kQ8_0
+                                             : WireFormat::kBF16);
+       }},
+      {"OrderOfSymmetricCalls",
+       {"AllGather", "AllReduce", " called "},
+       [](Caller& c) {
+         const auto reduce = [&] { return c.AllReduce(Algorithm::kDirect); };
+         const absl::Status first = c.is_culprit() ? c.AllGather(7) : reduce();
+         if (!first.ok()) return first;
+         return c.is_culprit() ? reduce() : c.AllGather(7);
        }},
       {"Order",
        {" called "},

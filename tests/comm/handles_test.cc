@@ -6,7 +6,9 @@
 
 #include <signal.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,6 +26,7 @@
 #include "shoal/base/stopwatch.h"
 #include "shoal/base/timeout_scale.h"
 #include "shoal/comm/buffer.h"
+#include "shoal/comm/call_options.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/pending_operation.h"
 #include "shoal/comm/reduce_op.h"
@@ -144,6 +147,184 @@ SHOAL_RANK_BODY(AllKindsInFlight) {
   return absl::OkStatus();
 }
 
+// Element i of what `from` has for `to`.
+std::int64_t Told(int from, int to, std::int64_t i) {
+  return from * 1'000'003 + to * 1009 + i;
+}
+
+absl::Status ExpectEach(absl::string_view what, const Values& values,
+                        const std::function<std::int64_t(std::int64_t)>& of) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::int64_t expected = of(static_cast<std::int64_t>(i));
+    if (values[i] == expected) continue;
+    return absl::DataLossError(absl::StrCat(what, ": element ", i, " is ",
+                                            values[i], " and not ", expected));
+  }
+  return absl::OkStatus();
+}
+
+// Memory of one round of the kinds with a root or with parts.
+struct PartsRound {
+  PartsRound(const Communicator& comm, std::int64_t count)
+      : n(comm.world_size()), me(comm.rank()), count(count), last(n - 1) {
+    for (std::int64_t i = 0; i < count; ++i) mine.push_back(Told(me, 0, i));
+    for (int to = 0; to < n; ++to) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        for_each.push_back(Told(me, to, i));
+      }
+      // From rank a to rank b: count + a + 2 * b elements, and rank r gathers
+      // count + r from each.
+      send_counts.push_back(count + me + 2 * to);
+      recv_counts.push_back(count + to + 2 * me);
+      gather_counts.push_back(count + to);
+      for (std::int64_t i = 0; i < send_counts.back(); ++i) {
+        uneven_sent.push_back(Told(me, to, i));
+      }
+      for (std::int64_t i = 0; i < recv_counts.back(); ++i) {
+        uneven_expected.push_back(Told(to, me, i));
+      }
+      for (std::int64_t i = 0; i < gather_counts.back(); ++i) {
+        all_expected.push_back(Told(to, 0, i));
+      }
+    }
+    for (std::int64_t i = 0; i < gather_counts[me]; ++i) {
+      part.push_back(Told(me, 0, i));
+    }
+  }
+
+  // Started in this order on every rank.
+  absl::Status Start(Communicator& comm,
+                     std::vector<PendingOperation>* operations) {
+    absl::Status starts;
+    const auto add = [&](absl::StatusOr<PendingOperation> started) {
+      starts.Update(started.status());
+      if (started.ok()) operations->push_back(*std::move(started));
+    };
+    add(comm.StartReduce(Of(mine), Of(reduced), ReduceOp::kSum, last));
+    add(comm.StartGather(Of(mine), Of(gathered), 0));
+    add(comm.StartScatter(Of(for_each), Of(scattered), last));
+    add(comm.StartAllToAll(Of(for_each), Of(exchanged)));
+    add(comm.StartAllToAllV(Of(uneven_sent), send_counts, Of(uneven),
+                            recv_counts));
+    add(comm.StartAllGatherV(Of(part), Of(all), gather_counts));
+    const std::vector<Buffer> buffers = {Of(one), Of(two), Of(three)};
+    add(comm.StartAllReduceCoalesced(buffers, ReduceOp::kSum));
+    return starts;
+  }
+
+  absl::Status Check() const {
+    const std::int64_t ranks = n * (n - 1) / 2;
+    if (me == last) {
+      SHOAL_RETURN_IF_ERROR(ExpectEach("reduce", reduced, [&](std::int64_t i) {
+        return ranks * 1'000'003 + n * i;
+      }));
+    }
+    if (me == 0) {
+      SHOAL_RETURN_IF_ERROR(ExpectEach("gather", gathered, [&](std::int64_t i) {
+        return Told(static_cast<int>(i / count), 0, i % count);
+      }));
+    }
+    SHOAL_RETURN_IF_ERROR(ExpectEach("scatter", scattered, [&](std::int64_t i) {
+      return Told(last, me, i);
+    }));
+    SHOAL_RETURN_IF_ERROR(
+        ExpectEach("all-to-all", exchanged, [&](std::int64_t i) {
+          return Told(static_cast<int>(i / count), me, i % count);
+        }));
+    SHOAL_RETURN_IF_ERROR(
+        Expect(uneven == uneven_expected, "all-to-all of unequal parts"));
+    SHOAL_RETURN_IF_ERROR(
+        Expect(all == all_expected, "all-gather of unequal parts"));
+    const std::int64_t sum = ranks + n;
+    return Expect(
+        AllAre(one, sum) && AllAre(two, 2 * sum) && AllAre(three, 3 * sum),
+        "all-reduce of several");
+  }
+
+  const int n;
+  const int me;
+  const std::int64_t count;
+  const int last;
+  std::vector<std::int64_t> send_counts, recv_counts, gather_counts;
+  Values mine, for_each, uneven_sent, uneven_expected, part, all_expected;
+  Values reduced = Values(count);
+  Values gathered = Values(count * n);
+  Values scattered = Values(count);
+  Values exchanged = Values(count * n);
+  // Sums of the counts above.
+  Values uneven = Values(n * (count + 2 * me) + n * (n - 1) / 2);
+  Values all = Values(n * count + n * (n - 1) / 2);
+  Values one = Values(count, me + 1);
+  Values two = Values(1, 2 * (me + 1));
+  Values three = Values(2 * count + 3, 3 * (me + 1));
+};
+
+SHOAL_RANK_BODY(PartsInFlight) {
+  SHOAL_ASSIGN_OR_RETURN(const auto comm, context.Join());
+  for (const std::int64_t count : {0, 1, 5, 1009, 20'011}) {
+    // Two rounds of all kinds at once; every rank waits in an order of its own.
+    PartsRound first(*comm, count);
+    PartsRound second(*comm, count + 2);
+    std::vector<PendingOperation> operations;
+    SHOAL_RETURN_IF_ERROR(first.Start(*comm, &operations));
+    SHOAL_RETURN_IF_ERROR(second.Start(*comm, &operations));
+    const std::size_t size = operations.size();
+    for (std::size_t k = 0; k < size; ++k) {
+      // 5 has no divisor in common with 14.
+      const std::size_t next = (5 * k + 3 * comm->rank() + size / 2) % size;
+      SHOAL_RETURN_IF_ERROR(operations[next].Wait());
+    }
+    SHOAL_RETURN_IF_ERROR(first.Check());
+    SHOAL_RETURN_IF_ERROR(second.Check());
+  }
+  return absl::OkStatus();
+}
+
+// The last rank stays out of the all-reduce.
+SHOAL_RANK_BODY(OneDoesNotEnter) {
+  SHOAL_ASSIGN_OR_RETURN(const SharedCounters counters,
+                         SharedCounters::Open(context.shared_file));
+  SHOAL_ASSIGN_OR_RETURN(const auto comm, context.Join());
+  SHOAL_RETURN_IF_ERROR(comm->Barrier());
+  const int last = context.world_size - 1;
+  const std::vector<std::string> words = {absl::StrCat("rank ", last),
+                                          "AllReduce"};
+  if (context.rank == last) {
+    SHOAL_RETURN_IF_ERROR(counters.AwaitAtLeast(0, last));
+    return ExpectStatus(comm->Barrier(), absl::StatusCode::kDeadlineExceeded,
+                        words);
+  }
+  CallOptions options;
+  options.timeout = absl::Seconds(1) * TimeoutScale();
+  Values values(100);
+  SHOAL_ASSIGN_OR_RETURN(
+      PendingOperation sum,
+      comm->StartAllReduce(Of(values), ReduceOp::kSum, options));
+  const absl::Status status = sum.Wait();
+  counters[0].fetch_add(1);
+  return ExpectStatus(status, absl::StatusCode::kDeadlineExceeded, words);
+}
+
+// Destroying a handle waits for its operation, and the others go on.
+SHOAL_RANK_BODY(HandlesDestroyedEarly) {
+  SHOAL_ASSIGN_OR_RETURN(const auto comm, context.Join());
+  const std::int64_t sum = context.world_size * (context.world_size + 1) / 2;
+  for (const std::int64_t count : {std::int64_t{1}, kMany}) {
+    Values first(count, comm->rank() + 1);
+    Values second(count, comm->rank() + 1);
+    SHOAL_ASSIGN_OR_RETURN(PendingOperation later,
+                           comm->StartAllReduce(Of(first), ReduceOp::kSum));
+    {
+      SHOAL_ASSIGN_OR_RETURN(const PendingOperation early,
+                             comm->StartAllReduce(Of(second), ReduceOp::kSum));
+    }
+    SHOAL_RETURN_IF_ERROR(Expect(AllAre(second, sum), "destroyed early"));
+    SHOAL_RETURN_IF_ERROR(later.Wait());
+    SHOAL_RETURN_IF_ERROR(Expect(AllAre(first, sum), "the other one"));
+  }
+  return absl::OkStatus();
+}
+
 // Nobody receives before all sends were started; then in another order.
 SHOAL_RANK_BODY(StartsDoNotWait) {
   SHOAL_ASSIGN_OR_RETURN(const SharedCounters counters,
@@ -256,10 +437,24 @@ TEST_P(HandlesWorldsTest, AllKindsInFlight) {
   EXPECT_TRUE(WorldSucceeds("AllKindsInFlight", GetParam()));
 }
 
+TEST_P(HandlesWorldsTest, PartsInFlight) {
+  EXPECT_TRUE(WorldSucceeds("PartsInFlight", GetParam()));
+}
+
+TEST_P(HandlesWorldsTest, AHandleDestroyedEarlyWaits) {
+  EXPECT_TRUE(WorldSucceeds("HandlesDestroyedEarly", GetParam()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Worlds, HandlesWorldsTest, testing::Range(1, 9));
 
 TEST(HandlesTest, StartsDoNotWait) {
   EXPECT_TRUE(WorldSucceeds("StartsDoNotWait", 2));
+}
+
+TEST(HandlesTest, AHandlesOwnTimeoutNamesTheRankThatStaysOut) {
+  for (const int world_size : {2, 5}) {
+    EXPECT_TRUE(WorldSucceeds("OneDoesNotEnter", world_size));
+  }
 }
 
 TEST(HandlesTest, ADeathEndsAll) {

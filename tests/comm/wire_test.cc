@@ -12,10 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "shoal/base/status_macros.h"
 #include "shoal/comm/algorithm.h"
+#include "shoal/comm/buffer.h"
+#include "shoal/comm/call_options.h"
 #include "shoal/comm/communicator.h"
 #include "shoal/comm/float16.h"
 #include "shoal/comm/reduce_op.h"
@@ -51,22 +54,103 @@ std::vector<Floats> Inputs(int world_size, std::int64_t count) {
   return inputs;
 }
 
-template <typename T>
-absl::Status CheckAllReduce(Communicator* communicator, const WireCase& test) {
-  const std::vector<Floats> inputs = Inputs<T>(test.world_size, test.count);
-  const std::vector<T> expected =
-      As<T>(internal::ExpectedAllReduce(test, inputs));
-  std::vector<T> values = As<T>(inputs[communicator->rank()]);
+CallOptions OptionsOf(const WireCase& test) {
   CallOptions options;
   options.algorithm = test.algorithm;
   options.wire = test.wire;
-  SHOAL_RETURN_IF_ERROR(communicator->AllReduce(
-      BufferOf(absl::MakeSpan(values)), test.op, options));
+  return options;
+}
+
+template <typename T>
+absl::Status ExpectBits(absl::string_view what, const WireCase& test,
+                        const std::vector<T>& values,
+                        const std::vector<T>& expected) {
+  if (values.size() != expected.size()) {
+    return absl::InternalError(
+        absl::StrCat(what, ", ", test.ToString(), ": the reference has ",
+                     expected.size(), " elements and not ", values.size()));
+  }
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (std::memcmp(&values[i], &expected[i], sizeof(T)) == 0) continue;
-    return absl::DataLossError(absl::StrCat(
-        test.ToString(), ": element ", i, " is ", static_cast<float>(values[i]),
-        " and not ", static_cast<float>(expected[i])));
+    return absl::DataLossError(
+        absl::StrCat(what, ", ", test.ToString(), ": element ", i, " is ",
+                     static_cast<float>(values[i]), " and not ",
+                     static_cast<float>(expected[i])));
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status CheckAllReduce(Communicator* communicator, const WireCase& test) {
+  const std::vector<Floats> inputs = Inputs<T>(test.world_size, test.count);
+  std::vector<T> values = As<T>(inputs[communicator->rank()]);
+  SHOAL_RETURN_IF_ERROR(communicator->AllReduce(
+      BufferOf(absl::MakeSpan(values)), test.op, OptionsOf(test)));
+  return ExpectBits("all-reduce", test, values,
+                    As<T>(internal::ExpectedAllReduce(test, inputs)));
+}
+
+template <typename T>
+absl::Status CheckReduceScatter(Communicator* communicator,
+                                const WireCase& test) {
+  const int rank = communicator->rank();
+  const std::vector<Floats> inputs =
+      Inputs<T>(test.world_size, test.count * test.world_size);
+  const std::vector<T> input = As<T>(inputs[rank]);
+  std::vector<T> output(test.count, T(-1.0F));
+  SHOAL_RETURN_IF_ERROR(communicator->ReduceScatter(
+      BufferOf(absl::MakeConstSpan(input)), BufferOf(absl::MakeSpan(output)),
+      test.op, OptionsOf(test)));
+  return ExpectBits("reduce-scatter", test, output,
+                    As<T>(internal::ExpectedReduceScatter(test, inputs, rank)));
+}
+
+// The root has the result; the other ranks' memory stays as it was.
+template <typename T>
+absl::Status CheckReduce(Communicator* communicator, const WireCase& test,
+                         int root) {
+  const int rank = communicator->rank();
+  const std::vector<Floats> inputs = Inputs<T>(test.world_size, test.count);
+  std::vector<T> values = As<T>(inputs[rank]);
+  SHOAL_RETURN_IF_ERROR(communicator->Reduce(BufferOf(absl::MakeSpan(values)),
+                                             test.op, root, OptionsOf(test)));
+  return ExpectBits(
+      absl::StrCat("reduce to ", root), test, values,
+      As<T>(rank == root ? internal::ExpectedReduce(test, inputs, root)
+                         : inputs[rank]));
+}
+
+template <typename T>
+absl::Status CheckPartial(Communicator* communicator, WireFormat wire,
+                          ReduceOp op, std::int64_t count) {
+  const int n = communicator->world_size();
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect}) {
+    SHOAL_RETURN_IF_ERROR(
+        CheckReduceScatter<T>(communicator, {wire, algorithm, op, n, count}));
+  }
+  for (const Algorithm algorithm : {Algorithm::kChain, Algorithm::kLinear}) {
+    for (const int root : {0, n / 2, n - 1}) {
+      SHOAL_RETURN_IF_ERROR(
+          CheckReduce<T>(communicator, {wire, algorithm, op, n, count}, root));
+    }
+  }
+  return absl::OkStatus();
+}
+
+SHOAL_RANK_BODY(EveryWireFormatToOneOwner) {
+  SHOAL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
+                         context.Join());
+  Communicator* const comm = communicator.get();
+  for (const std::int64_t count : {0, 1, 33, 1009, 20'011}) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage}) {
+      for (const WireFormat wire : {WireFormat::kBF16, WireFormat::kQ8_0}) {
+        SHOAL_RETURN_IF_ERROR(CheckPartial<float>(comm, wire, op, count));
+      }
+      SHOAL_RETURN_IF_ERROR(
+          CheckPartial<Float16>(comm, WireFormat::kF32, op, count));
+      SHOAL_RETURN_IF_ERROR(
+          CheckPartial<BFloat16>(comm, WireFormat::kF32, op, count));
+    }
   }
   return absl::OkStatus();
 }
@@ -99,6 +183,10 @@ class WireTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(WireTest, HasTheDocumentedBitsOnEveryRank) {
   EXPECT_TRUE(WorldSucceeds("EveryWireFormat", GetParam()));
+}
+
+TEST_P(WireTest, HasTheDocumentedBitsOnTheOneOwner) {
+  EXPECT_TRUE(WorldSucceeds("EveryWireFormatToOneOwner", GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, WireTest, ::testing::Range(1, 9));
