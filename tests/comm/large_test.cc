@@ -4,6 +4,7 @@
 //   bazel test //tests/comm:large_test
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -61,6 +62,13 @@ SHOAL_RANK_BODY(MoreThanFourGi) {
   options.algorithm = Algorithm::kChain;
   SHOAL_RETURN_IF_ERROR(communicator->Broadcast(whole, 0, options));
   SHOAL_RETURN_IF_ERROR(Check(bytes.get(), 1));
+  if (context.rank == 0) {
+    SHOAL_RETURN_IF_ERROR(communicator->Send(whole, 1));
+  } else {
+    std::memset(bytes.get(), 0, kCount);
+    SHOAL_RETURN_IF_ERROR(communicator->Recv(whole, 0));
+    SHOAL_RETURN_IF_ERROR(Check(bytes.get(), 1));
+  }
   fill();
   options.algorithm = Algorithm::kRing;
   SHOAL_RETURN_IF_ERROR(
